@@ -1,0 +1,655 @@
+//! The report: what a diagnosis says, as one versioned document (`inferoscope.report/1`).
+//!
+//! Analysis fills it, every view reads it, `--json` prints it. Fields are added, never renamed, within a version.
+//! All `_ns` fields are integers; seconds appear only where a person reads them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Schema id of [`Report`].
+pub const REPORT_SCHEMA: &str = "inferoscope.report/1";
+
+/// One of the seven layers of the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// Clocks, bandwidth, links, memory.
+    Hardware,
+    /// Kernels, graphs, backends, compiler.
+    Kernel,
+    /// KV cache.
+    Memory,
+    /// Batching, queueing, the engine's host loop.
+    Scheduling,
+    /// Several devices or replicas.
+    Parallelism,
+    /// Drafts and verification.
+    Speculation,
+    /// Everything outside the engine core: tokenizing, gateways, streams, clients.
+    Application,
+}
+
+impl Layer {
+    /// All layers in the seed's order.
+    pub const ALL: [Self; 7] =
+        [Self::Hardware, Self::Kernel, Self::Memory, Self::Scheduling, Self::Parallelism, Self::Speculation, Self::Application];
+
+    /// The word used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hardware => "hardware",
+            Self::Kernel => "kernel",
+            Self::Memory => "memory",
+            Self::Scheduling => "scheduling",
+            Self::Parallelism => "parallelism",
+            Self::Speculation => "speculation",
+            Self::Application => "application",
+        }
+    }
+}
+
+/// The whole diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Always [`REPORT_SCHEMA`].
+    pub schema: String,
+    /// What was measured.
+    pub subject: Subject,
+    /// When.
+    pub window: Window,
+    /// What the user calls slow: signal name to limit in base units.
+    pub slo: BTreeMap<String, f64>,
+    /// What is slow.
+    pub symptom: Symptom,
+    /// Share of device time by bound, where counters or a trace tell.
+    pub classification: Option<Classification>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Every check that found something, causes first.
+    pub findings: Vec<Finding>,
+    /// Ordered ceilings of this server, lowest first.
+    pub limits: Vec<Limit>,
+    /// What popular fixes would gain here.
+    pub futile: Vec<Remedy>,
+    /// Checks that looked and found nothing.
+    pub cleared: Vec<Cleared>,
+    /// Checks that could not tell.
+    pub unknown: Vec<Unknown>,
+    /// Where the time went.
+    pub accounts: Accounts,
+    /// Questions asked, in order.
+    pub path: Vec<PathStep>,
+    /// Why to believe it.
+    pub trust: Trust,
+    /// What was lost or doubtful in the input.
+    pub issues: Vec<InputIssue>,
+    /// The command to run next.
+    pub next: String,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Subject {
+    /// Engine id, empty when unknown.
+    pub engine: String,
+    /// Engine version, empty when unknown.
+    pub engine_version: String,
+    /// Process layout.
+    pub engine_form: EngineForm,
+    /// Device name, empty when unknown.
+    pub gpu: String,
+    /// Number of devices, 0 when unknown.
+    pub gpu_count: u32,
+    /// Model name, empty when unknown.
+    pub model: String,
+    /// Engine instances seen.
+    pub replicas: Vec<String>,
+    /// Effective configuration.
+    pub configuration: Vec<SettingValue>,
+    /// Sources read.
+    pub sources: Vec<SourceRead>,
+    /// What could not be established.
+    pub not_established: Vec<String>,
+}
+
+/// Process layout and where it was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EngineForm {
+    /// `api+core`, `api+core+workers`, `single process`, or empty.
+    pub kind: String,
+    /// How requests cross processes, empty when unknown.
+    pub message_channel: String,
+    /// Process that runs the scheduling loop: the one to sample.
+    pub scheduling_process: String,
+    /// Evidence, or `assumed`.
+    pub from: String,
+}
+
+/// One effective setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingValue {
+    /// `config.max_num_seqs`.
+    pub key: String,
+    /// Value as text.
+    pub value: String,
+    /// Where it was read, or of which version it is the default.
+    pub from: String,
+}
+
+/// One source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SourceRead {
+    /// File name or URL.
+    pub name: String,
+    /// Format it was read as.
+    pub format: String,
+    /// Rows it gave.
+    pub rows: u64,
+    /// True when part of it was lost.
+    pub damaged: bool,
+}
+
+/// The window the report is about, host clock, ns since the epoch. All zero when no source carries times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// Start.
+    pub start_ns: i64,
+    /// End.
+    pub end_ns: i64,
+    /// When the symptom began, if it began inside the window.
+    pub onset_ns: Option<i64>,
+    /// Whether it was still so at the end; empty when no timeline tells.
+    pub ongoing: Option<bool>,
+    /// Engines affected.
+    pub affected: u32,
+    /// Engines seen.
+    pub engines: u32,
+}
+
+/// What is slow, by how much, for whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Symptom {
+    /// One of the symptom ids, `none` when nothing is slow.
+    pub id: String,
+    /// True when the user said so.
+    pub stated: bool,
+    /// Who is counted.
+    pub population: Population,
+    /// How large it is, at its vantage and statistic; empty when not measured.
+    pub size: Option<SignalValue>,
+    /// What it is compared with.
+    pub reference: Option<Reference>,
+    /// Seconds beyond the reference, over the population.
+    pub loss: Option<Quantity>,
+    /// The second largest symptom.
+    pub runner_up: Option<String>,
+    /// How a sentence calls the loss: `the excess TTFT`.
+    pub noun: String,
+}
+
+/// Requests the symptom is about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Population {
+    /// How many.
+    pub n: u64,
+    /// Which.
+    pub rule: String,
+}
+
+/// A signal with its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SignalValue {
+    /// Full signal name.
+    pub signal: String,
+    /// Value in `unit`.
+    pub value: f64,
+    /// Base unit.
+    pub unit: String,
+}
+
+/// A value with a unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantity {
+    /// Value in `unit`.
+    pub value: f64,
+    /// Unit.
+    pub unit: String,
+}
+
+/// What a symptom is compared with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reference {
+    /// Value in `unit`.
+    pub value: f64,
+    /// Unit.
+    pub unit: String,
+    /// `slo`, `baseline`, `own_unqueued_floor`, `step_law`, `lone_requests`, `typed`, `whole`.
+    pub from: String,
+}
+
+/// Share of device time by what bounds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Classification {
+    /// Bound by arithmetic.
+    pub compute: f64,
+    /// Bound by memory traffic.
+    pub memory: f64,
+    /// Waiting.
+    pub waiting: f64,
+    /// Evidence.
+    pub from: String,
+}
+
+/// How the diagnosis ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// A layer, and mostly a failure mode, explains the symptom.
+    Localized,
+    /// Nothing is slow, or nothing material is wrong.
+    Healthy,
+    /// The evidence does not decide.
+    InsufficientEvidence,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// How it ended.
+    pub status: Status,
+    /// Layer, when localized.
+    pub layer: Option<Layer>,
+    /// Failure mode; empty when only the layer is sure.
+    pub check: Option<String>,
+    /// `memory`, `compute`, `logic`, `host`, `network`, `demand`.
+    pub bound_class: Option<String>,
+    /// Share of the loss the check owns, 0..1; empty when it has no seconds.
+    pub explained: Option<f64>,
+    /// Low and high end of that share.
+    pub explained_range: Option<[f64; 2]>,
+    /// Printed confidence, one of 0.95 0.9 0.75 0.6 0.4.
+    pub confidence: f64,
+    /// Why the confidence is what it is.
+    pub confidence_because: String,
+    /// What is wrong, in one or two sentences with numbers.
+    pub sentence: String,
+    /// The one observation that would prove it wrong.
+    pub falsified_by: String,
+    /// Who is next if it is wrong.
+    pub next_suspect: Option<String>,
+}
+
+/// What a finding is to the symptom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Explains most of it.
+    Cause,
+    /// Explains part of it.
+    Contributes,
+    /// True, but explains little.
+    TrueNotCause,
+    /// At the bound of hardware or model: not a fault.
+    Limit,
+    /// Explains nothing by itself.
+    Context,
+}
+
+/// A check that found its problem.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Failure mode.
+    pub check: String,
+    /// Its layer.
+    pub layer: Layer,
+    /// What it is to the symptom.
+    pub role: Role,
+    /// Share of the loss it owns; empty when it has no seconds.
+    pub explained: Option<f64>,
+    /// Low and high end.
+    pub explained_range: Option<[f64; 2]>,
+    /// What it costs per request or in rate.
+    pub cost: Option<Quantity>,
+    /// What was seen, in one sentence with numbers.
+    pub summary: String,
+    /// Best provenance this check was ever validated on: `recorded`, `trace`, `report`, `simulated`, `typed`.
+    pub provenance: String,
+    /// The figures it stands on.
+    pub evidence: Vec<Evidence>,
+    /// What to change and what should then move.
+    pub hypotheses: Vec<Hypothesis>,
+}
+
+/// One figure a finding stands on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// Signal or setting.
+    pub signal: String,
+    /// Value.
+    pub value: f64,
+    /// Unit.
+    pub unit: String,
+    /// Source, or how it was computed.
+    pub from: String,
+}
+
+/// A change and its predicted consequences.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hypothesis {
+    /// `h1`, `h2`, ... within the report.
+    pub id: String,
+    /// What to change.
+    pub change: Change,
+    /// What it risks.
+    pub risk: String,
+    /// How to go back.
+    pub rollback: String,
+    /// When to undo it.
+    pub undo_if: String,
+    /// What must move, what must not.
+    pub predictions: Vec<Prediction>,
+    /// Consequence for throughput, in words with numbers; empty when none is claimed.
+    pub throughput: String,
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Flag of this engine and version, or a short name for a change outside it.
+    pub flag: String,
+    /// Value now, empty when unknown or not applicable.
+    pub from: String,
+    /// Value to set.
+    pub to: String,
+    /// Where the present value was read.
+    pub from_source: String,
+    /// `restart`, `reload`, `none`.
+    pub needs: String,
+    /// Seconds the service is away, where a log tells.
+    pub reload_s: Option<f64>,
+    /// Versions the flag is valid for.
+    pub valid_for: String,
+    /// The imperative on one line, without the bracketed remarks.
+    pub instruction: String,
+}
+
+/// Direction of a movement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Falls.
+    Down,
+    /// Rises.
+    Up,
+    /// Stays.
+    Unchanged,
+}
+
+/// One predicted movement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prediction {
+    /// Full signal name.
+    pub signal: String,
+    /// Short label for the screen: `TTFT mean`.
+    pub label: String,
+    /// The one that decides.
+    #[serde(default)]
+    pub primary: bool,
+    /// One that must not get worse than its interval.
+    #[serde(default)]
+    pub guard: bool,
+    /// Where it goes.
+    pub direction: Direction,
+    /// Measured now; empty when it was not measured.
+    pub from: Option<f64>,
+    /// Interval after the change; empty when only the direction can be said.
+    pub to: Option<[f64; 2]>,
+    /// Unit.
+    pub unit: String,
+    /// Model tier or reason for refusing a number.
+    pub basis: String,
+}
+
+/// One ceiling of this server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Limit {
+    /// Rate at which it binds.
+    pub value: f64,
+    /// Unit of the rate.
+    pub unit: String,
+    /// What binds: `32 seats`, `KV full`, `device`.
+    pub what: String,
+    /// How it was computed.
+    pub from: String,
+}
+
+/// A popular fix and its predicted gain here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Remedy {
+    /// What people would try.
+    pub fix: String,
+    /// `first_choice`, `also_works`, `no_gain`, `cannot_tell`.
+    pub verdict: String,
+    /// Predicted gain per request in seconds, where a number can be given.
+    pub gain_s: Option<f64>,
+    /// What it costs: `free flag`, `restart`, `accuracy`, `money`.
+    pub price: String,
+    /// Why.
+    pub because: String,
+}
+
+/// A check that looked and found nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cleared {
+    /// Failure mode.
+    pub check: String,
+    /// How far from being found: named figures.
+    pub margin: BTreeMap<String, f64>,
+    /// The same in words.
+    pub because: String,
+}
+
+/// A check that could not tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unknown {
+    /// Failure mode.
+    pub check: String,
+    /// Most it could still own.
+    pub could_own: Option<Quantity>,
+    /// The same as a share of the loss.
+    pub could_own_share: Option<f64>,
+    /// Signals missing.
+    pub missing: Vec<String>,
+    /// Command that records them on this engine and version.
+    pub record_with: String,
+    /// What recording costs.
+    pub record_cost: String,
+}
+
+/// Where the time went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Accounts {
+    /// Parts of a request; shares add to 1 with `unattributed`.
+    pub request: Vec<RequestPart>,
+    /// Mean whole request the parts divide, where known.
+    pub request_mean_s: Option<f64>,
+    /// Requests in the account.
+    pub request_count: u64,
+    /// Exact size of the account: the sum over requests, ns. The parts' `total_ns` add up to it.
+    pub request_total_ns: i64,
+    /// Vantage the whole is measured at.
+    pub vantage: String,
+    /// Quantile above which `tail` is taken, and its mean.
+    pub tail_rule: Option<TailRule>,
+    /// One per device.
+    pub device: Vec<DeviceAccount>,
+}
+
+/// Who is in the tail column.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TailRule {
+    /// 0.95: the slowest 5 %.
+    pub quantile: f64,
+    /// Their number.
+    pub n: u64,
+    /// Their mean whole request.
+    pub mean_s: f64,
+}
+
+/// One part of the request account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestPart {
+    /// `client`, `transfer`, `gateway`, `api`, `tokenize`, `queue`, `prefill`, `decode`, `detokenize`, `stream`, `unattributed`.
+    pub part: String,
+    /// Layer most at home there; empty for `unattributed`.
+    pub layer: Option<Layer>,
+    /// Sum over requests, ns.
+    pub total_ns: i64,
+    /// Mean per request.
+    pub mean_s: f64,
+    /// Share of the whole.
+    pub share: f64,
+    /// The same in the slow tail, only where request rows exist.
+    pub tail: Option<TailPart>,
+    /// Distance to a floor: `2.1x memory floor`.
+    pub remark: String,
+}
+
+/// A part's figures in the slow tail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TailPart {
+    /// Mean per tail request.
+    pub mean_s: f64,
+    /// Share of the tail's whole.
+    pub share: f64,
+}
+
+/// Where a device's time went. All integers; `compute + exposed communication + exposed copy + idle` is the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceAccount {
+    /// Device id.
+    pub device: String,
+    /// Device name.
+    pub name: String,
+    /// Length of the window.
+    pub window_ns: i64,
+    /// Time with anything in flight.
+    pub busy_ns: i64,
+    /// Time idle.
+    pub idle_ns: i64,
+}
+
+/// One question of the decision path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathStep {
+    /// The question.
+    pub question: String,
+    /// The answer: `yes`, `no`, a word, or `cannot tell`.
+    pub answer: String,
+    /// The number that answered it, or what is missing.
+    pub because: String,
+    /// The step in a few words for the screen: `KV full? no, 9 %.`
+    pub short: String,
+    /// Layer this step eliminated, if any.
+    pub eliminates: Option<Layer>,
+}
+
+/// Why to believe the report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trust {
+    /// Relative gap of Little's law, where it could be tested.
+    pub little_gap: Option<f64>,
+    /// Gap allowed.
+    pub little_tolerance: Option<f64>,
+    /// Scrapes read and scrapes expected from their spacing.
+    pub scrapes: Option<[u64; 2]>,
+    /// Counter resets seen.
+    pub counter_resets: u64,
+    /// Worst clock error of a join, ns.
+    pub clock_error_ns: Option<i64>,
+    /// Anything else worth a word.
+    pub remarks: Vec<String>,
+}
+
+/// One issue with the input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputIssue {
+    /// `error`, `warning`, `note`.
+    pub severity: String,
+    /// Stable id.
+    pub code: String,
+    /// Source.
+    pub source: String,
+    /// Place in it.
+    pub place: String,
+    /// How often.
+    pub count: i64,
+    /// What it means.
+    pub sentence: String,
+}
+
+/// Schema id of [`Verification`].
+pub const VERIFY_SCHEMA: &str = "inferoscope.verify/1";
+
+/// How a prediction, or a whole verification, came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Moved as predicted.
+    Confirmed,
+    /// Did not, or went the other way.
+    Refuted,
+    /// The runs are too short or too noisy.
+    Inconclusive,
+    /// The runs differ in more than the change.
+    NotComparable,
+}
+
+/// `verify --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// Always [`VERIFY_SCHEMA`].
+    pub schema: String,
+    /// Of the whole: the primary confirmed and no guard refuted.
+    pub outcome: Outcome,
+    /// Why, in a sentence with numbers.
+    pub why: String,
+    /// Hypothesis tested, `none` when the BEFORE report had none.
+    pub hypothesis: String,
+    /// Settings that differ between the runs.
+    pub changed: Vec<ChangedSetting>,
+    /// Prediction by prediction.
+    pub predictions: Vec<PredictionOutcome>,
+    /// What was compared to decide that the runs are comparable.
+    pub comparability: Vec<String>,
+}
+
+/// A setting that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedSetting {
+    /// Key.
+    pub key: String,
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+}
+
+/// One prediction against what happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictionOutcome {
+    /// The prediction.
+    pub prediction: Prediction,
+    /// Measured before.
+    pub before: Option<f64>,
+    /// Measured after.
+    pub after: Option<f64>,
+    /// 95 % interval of after/before.
+    pub ratio_interval: Option<[f64; 2]>,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// Why.
+    pub why: String,
+}

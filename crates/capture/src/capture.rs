@@ -1,0 +1,139 @@
+//! A capture in memory.
+
+use std::cmp::Ordering;
+
+use crate::ids::{Name, SourceIdx};
+use crate::issues::Severity;
+use crate::manifest::{Manifest, Source};
+use crate::names::Names;
+use crate::tables::{Issue, Table, Tables};
+
+/// Manifest, names and tables. Tables refer to names and sources by index, so they only make sense together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capture {
+    /// What it is and where it came from.
+    pub manifest: Manifest,
+    /// Interned text.
+    pub names: Names,
+    /// The tables.
+    pub tables: Tables,
+}
+
+impl Capture {
+    /// An empty capture of the current schema.
+    pub fn new() -> Self {
+        Self { manifest: Manifest::new(), ..Self::default() }
+    }
+
+    /// Interns `text`.
+    pub fn intern(&mut self, text: &str) -> Name {
+        self.names.intern(text)
+    }
+
+    /// The text behind `name`.
+    pub fn text(&self, name: Name) -> &str {
+        self.names.text(name)
+    }
+
+    /// Adds a source and returns its index.
+    pub fn add_source(&mut self, source: Source) -> SourceIdx {
+        let idx = u32::try_from(self.manifest.sources.len()).expect("a capture has fewer than 2^32 sources");
+        self.manifest.sources.push(source);
+        SourceIdx(idx)
+    }
+
+    /// Records an issue with the input.
+    pub fn add_issue(&mut self, severity: Severity, code: &str, source: &str, place: &str, count: i64, sentence: &str) {
+        let issue = Issue {
+            severity: self.intern(severity.as_str()),
+            code: self.intern(code),
+            source: self.intern(source),
+            place: self.intern(place),
+            count,
+            sentence: self.intern(sentence),
+        };
+        self.tables.issues.push(issue);
+    }
+
+    /// Appends everything of `other`; its names and sources are moved into this capture's index space.
+    /// Run indices are kept: two captures with a run 0 become one run 0 with both their evidence.
+    pub fn merge(&mut self, other: Self) {
+        let Self { manifest, names, mut tables } = other;
+        let name_map = self.names.absorb(&names);
+        let base = self.manifest.sources.len() as u32;
+        let source_map: Vec<SourceIdx> = (0..manifest.sources.len() as u32).map(|at| SourceIdx(base + at)).collect();
+        tables.remap(&name_map, &source_map);
+        self.tables.append(tables);
+        self.manifest.sources.extend(manifest.sources);
+        self.manifest.clocks.extend(manifest.clocks);
+        merge_subject(&mut self.manifest.subject, manifest.subject);
+    }
+
+    /// Brings the capture into canonical form: the same evidence gives the same capture, byte for byte, in whatever
+    /// order it arrived. Exact duplicates of runs, settings and issues are dropped.
+    pub fn canonicalize(&mut self) {
+        let name_map = self.names.sort();
+        let mut order: Vec<u32> = (0..self.manifest.sources.len() as u32).collect();
+        let key = |at: u32| {
+            let source = &self.manifest.sources[at as usize];
+            (source.name.clone(), source.sha256.clone(), source.format.clone())
+        };
+        order.sort_by_key(|&at| key(at));
+        let mut source_map = vec![SourceIdx::default(); order.len()];
+        let mut sources = Vec::with_capacity(order.len());
+        for (new, &old) in order.iter().enumerate() {
+            source_map[old as usize] = SourceIdx(new as u32);
+            sources.push(std::mem::take(&mut self.manifest.sources[old as usize]));
+        }
+        self.manifest.sources = sources;
+        self.manifest.clocks.sort_by(|a, b| (&a.source, &a.domain, a.offset_ns).cmp(&(&b.source, &b.domain, b.offset_ns)));
+        self.manifest.clocks.dedup();
+        self.tables.remap(&name_map, &source_map);
+        self.tables.sort_canonical();
+        dedup(&mut self.tables.runs, |table, at| table.row(at), |table, row| table.push(row));
+        dedup(&mut self.tables.settings, |table, at| table.row(at), |table, row| table.push(row));
+        dedup(&mut self.tables.issues, |table, at| table.row(at), |table, row| table.push(row));
+        self.manifest.row_counts = self.tables.row_counts().into_iter().map(|(name, rows)| (name.to_string(), rows as u64)).collect();
+    }
+}
+
+/// Drops rows equal to the one before; the table must be sorted.
+fn dedup<T: Table, R: PartialEq>(table: &mut T, row: impl Fn(&T, usize) -> R, push: impl Fn(&mut T, R)) {
+    let mut kept = T::default();
+    let mut last: Option<usize> = None;
+    for at in 0..table.row_count() {
+        if last.is_none_or(|before| row(table, before) != row(table, at)) {
+            push(&mut kept, row(table, at));
+        }
+        last = Some(at);
+    }
+    *table = kept;
+}
+
+/// Takes what the other subject knows and this one does not; on a conflict the smaller text wins, so that order does
+/// not matter.
+fn merge_subject(into: &mut crate::manifest::Subject, from: crate::manifest::Subject) {
+    let pick = |mine: &mut String, theirs: String| {
+        let take = match (mine.is_empty(), theirs.is_empty()) {
+            (_, true) => false,
+            (true, false) => true,
+            (false, false) => theirs.as_str().cmp(mine.as_str()) == Ordering::Less,
+        };
+        if take {
+            *mine = theirs;
+        }
+    };
+    pick(&mut into.engine, from.engine);
+    pick(&mut into.engine_version, from.engine_version);
+    pick(&mut into.engine_from, from.engine_from);
+    pick(&mut into.engine_form, from.engine_form);
+    pick(&mut into.engine_form_from, from.engine_form_from);
+    pick(&mut into.message_channel, from.message_channel);
+    pick(&mut into.scheduling_process, from.scheduling_process);
+    pick(&mut into.model, from.model);
+    pick(&mut into.device, from.device);
+    pick(&mut into.stated_symptom, from.stated_symptom);
+    pick(&mut into.stated_signal, from.stated_signal);
+    pick(&mut into.provenance, from.provenance);
+    into.device_count = into.device_count.max(from.device_count);
+}

@@ -1,0 +1,99 @@
+//! The manifest: what a capture is, where it came from, and how its clocks were joined.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the on-disk schema. A reader refuses a newer major version and says so.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What stands in `manifest.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Always `inferoscope.capture`.
+    pub kind: String,
+    /// On-disk schema version, see [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What was measured, as far as the sources say.
+    pub subject: Subject,
+    /// One per input, in canonical order.
+    pub sources: Vec<Source>,
+    /// How each source's clock was brought to the host clock.
+    pub clocks: Vec<ClockAlignment>,
+    /// Rows per table.
+    #[serde(default)]
+    pub row_counts: std::collections::BTreeMap<String, u64>,
+}
+
+impl Manifest {
+    /// An empty manifest of the current schema.
+    pub fn new() -> Self {
+        Self { kind: "inferoscope.capture".into(), schema_version: SCHEMA_VERSION, ..Self::default() }
+    }
+}
+
+/// What was measured. Empty strings and `None` mean "no source said".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    /// Engine id: `vllm`, `sglang`, ...
+    pub engine: String,
+    /// Version as the engine prints it.
+    pub engine_version: String,
+    /// Where the engine and its version were read.
+    pub engine_from: String,
+    /// Process layout, as `kind` ("api+core", "single process", ...); see `engine_form_from`.
+    pub engine_form: String,
+    /// Evidence for the process layout, or `assumed`.
+    pub engine_form_from: String,
+    /// How processes exchange requests: `zmq`, `in process`, ...
+    pub message_channel: String,
+    /// Process that runs the scheduling loop, and therefore the one to sample.
+    pub scheduling_process: String,
+    /// Model name as served or typed.
+    pub model: String,
+    /// Device name as reported or typed; `CPU` for a CPU backend.
+    pub device: String,
+    /// Number of devices, 0 when unknown.
+    pub device_count: u32,
+    /// Symptom id the user stated.
+    pub stated_symptom: String,
+    /// Signal the user's complaint is about.
+    pub stated_signal: String,
+    /// Where the evidence comes from: `recorded`, `trace`, `report`, `simulated`, `typed`.
+    pub provenance: String,
+}
+
+/// One input.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Source {
+    /// File name relative to the input it was found under, or the URL without credentials.
+    pub name: String,
+    /// Format id of the importer that read it, `attachment` when none did.
+    pub format: String,
+    /// SHA-256 of the bytes as found, lower-case hex.
+    pub sha256: String,
+    /// Bytes as found.
+    pub byte_count: u64,
+    /// Rows it contributed.
+    pub row_count: u64,
+    /// Metric families or keys the importer saw and has no signal for.
+    pub unmapped_count: u64,
+    /// True when part of it was lost; the `issues` table says what.
+    pub damaged: bool,
+}
+
+/// How one source's clock was brought to the host clock: host = source + `offset_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockAlignment {
+    /// Name of the source.
+    pub source: String,
+    /// Clock domain of the source: `unix`, `client monotonic`, `log local time`, ...
+    pub domain: String,
+    /// Added to a source time to get host time.
+    pub offset_ns: i64,
+    /// Half-width of what the offset may be off by.
+    pub error_ns: i64,
+    /// How the offset was found.
+    pub method: String,
+}

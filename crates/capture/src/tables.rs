@@ -1,0 +1,581 @@
+//! The tables of a capture, one column a vector.
+//!
+//! Each table is declared once; the macro writes its row type, its columns, and what storage and merging need
+//! (column access by name, name remapping, canonical order). Column order is sort order: time comes first.
+
+use crate::ids::{Name, SourceIdx};
+
+/// A column, seen by storage.
+#[derive(Debug)]
+pub enum ColumnRef<'a> {
+    /// 64-bit integers, times among them.
+    I64(&'a [i64]),
+    /// 32-bit integers.
+    I32(&'a [i32]),
+    /// Indices and counts.
+    U32(&'a [u32]),
+    /// Values.
+    F64(&'a [f64]),
+    /// Integers that may be unknown.
+    OptI64(&'a [Option<i64>]),
+    /// Interned text.
+    Name(&'a [Name]),
+    /// Index into the manifest's sources.
+    Source(&'a [SourceIdx]),
+    /// Lists of values (histogram bounds and counts).
+    ListF64(&'a [Vec<f64>]),
+}
+
+/// A column, seen by a reader that fills it.
+#[derive(Debug)]
+pub enum ColumnMut<'a> {
+    /// See [`ColumnRef::I64`].
+    I64(&'a mut Vec<i64>),
+    /// See [`ColumnRef::I32`].
+    I32(&'a mut Vec<i32>),
+    /// See [`ColumnRef::U32`].
+    U32(&'a mut Vec<u32>),
+    /// See [`ColumnRef::F64`].
+    F64(&'a mut Vec<f64>),
+    /// See [`ColumnRef::OptI64`].
+    OptI64(&'a mut Vec<Option<i64>>),
+    /// See [`ColumnRef::Name`].
+    Name(&'a mut Vec<Name>),
+    /// See [`ColumnRef::Source`].
+    Source(&'a mut Vec<SourceIdx>),
+    /// See [`ColumnRef::ListF64`].
+    ListF64(&'a mut Vec<Vec<f64>>),
+}
+
+/// What a value type needs to be a column.
+pub trait Column: Sized + Clone {
+    /// The column for storage.
+    fn column(values: &[Self]) -> ColumnRef<'_>;
+    /// The column for a reader.
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_>;
+    /// Total order, for the canonical sort.
+    fn order(&self, other: &Self) -> std::cmp::Ordering;
+    /// Moves a value into another capture's index space.
+    fn remap(&mut self, _names: &[Name], _sources: &[SourceIdx]) {}
+}
+
+macro_rules! plain_column {
+    ($type:ty, $variant:ident) => {
+        impl Column for $type {
+            fn column(values: &[Self]) -> ColumnRef<'_> {
+                ColumnRef::$variant(values)
+            }
+            fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+                ColumnMut::$variant(values)
+            }
+            fn order(&self, other: &Self) -> std::cmp::Ordering {
+                self.cmp(other)
+            }
+        }
+    };
+}
+plain_column!(i64, I64);
+plain_column!(i32, I32);
+plain_column!(u32, U32);
+plain_column!(Option<i64>, OptI64);
+
+impl Column for f64 {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::F64(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::F64(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.total_cmp(other)
+    }
+}
+
+impl Column for Name {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::Name(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::Name(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.cmp(other)
+    }
+    fn remap(&mut self, names: &[Name], _sources: &[SourceIdx]) {
+        *self = names.get(self.0 as usize).copied().unwrap_or(Name::EMPTY);
+    }
+}
+
+impl Column for SourceIdx {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::Source(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::Source(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.cmp(other)
+    }
+    fn remap(&mut self, _names: &[Name], sources: &[SourceIdx]) {
+        *self = sources.get(self.0 as usize).copied().unwrap_or(*self);
+    }
+}
+
+impl Column for Vec<f64> {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::ListF64(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::ListF64(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.len().cmp(&other.len()).then_with(|| {
+            self.iter().zip(other).map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        })
+    }
+}
+
+/// What every table can do; storage and merging work through this and know no table by name.
+pub trait Table: Default {
+    /// File stem and manifest key.
+    const NAME: &'static str;
+    /// Number of rows.
+    fn row_count(&self) -> usize;
+    /// Columns in declared order.
+    fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)>;
+    /// Columns in declared order, to be filled to equal length.
+    fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)>;
+    /// Sorts rows by all columns in declared order.
+    fn sort_canonical(&mut self);
+    /// Moves every index into another capture's index space.
+    fn remap(&mut self, names: &[Name], sources: &[SourceIdx]);
+    /// Appends all rows of `other`.
+    fn append(&mut self, other: Self);
+}
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $field:ident: $table:ident of $row:ident { $($(#[$column_doc:meta])* $column:ident: $type:ty,)+ })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq)]
+            pub struct $row { $($(#[$column_doc])* pub $column: $type,)+ }
+
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq)]
+            pub struct $table { $($(#[$column_doc])* pub $column: Vec<$type>,)+ }
+
+            impl $table {
+                /// Appends a row.
+                pub fn push(&mut self, row: $row) { $(self.$column.push(row.$column);)+ }
+                /// Row `at`, copied out.
+                pub fn row(&self, at: usize) -> $row { $row { $($column: self.$column[at].clone(),)+ } }
+                /// All rows, copied out one by one.
+                pub fn rows(&self) -> impl Iterator<Item = $row> + '_ { (0..self.row_count()).map(|at| self.row(at)) }
+                fn order_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
+                    std::cmp::Ordering::Equal $(.then_with(|| Column::order(&self.$column[a], &self.$column[b])))+
+                }
+            }
+
+            impl Table for $table {
+                const NAME: &'static str = stringify!($field);
+                fn row_count(&self) -> usize { [$(self.$column.len()),+][0] }
+                fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)> { vec![$((stringify!($column), <$type as Column>::column(&self.$column)),)+] }
+                fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)> { vec![$((stringify!($column), <$type as Column>::column_mut(&mut self.$column)),)+] }
+                fn sort_canonical(&mut self) {
+                    if (1..self.row_count()).all(|at| self.order_rows(at - 1, at).is_le()) { return; }
+                    let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
+                    order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
+                    $(self.$column = order.iter().map(|&at| std::mem::take(&mut self.$column[at as usize])).collect();)+
+                }
+                fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
+                    $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
+                }
+                fn append(&mut self, other: Self) { $(self.$column.extend(other.$column);)+ }
+            }
+        )+
+
+        /// Every table of a capture.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Tables { $($(#[$doc])* pub $field: $table,)+ }
+
+        /// Something to be done to every table alike.
+        pub trait TableVisitor {
+            /// What can go wrong.
+            type Error;
+            /// Called once per table, in declared order.
+            fn visit<T: Table>(&mut self, table: &mut T) -> Result<(), Self::Error>;
+        }
+
+        impl Tables {
+            /// Calls the visitor for every table.
+            pub fn visit<V: TableVisitor>(&mut self, visitor: &mut V) -> Result<(), V::Error> {
+                $(visitor.visit(&mut self.$field)?;)+
+                Ok(())
+            }
+            /// Moves every index into another capture's index space.
+            pub fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) { $(self.$field.remap(names, sources);)+ }
+            /// Appends all rows of `other`, which must share this index space.
+            pub fn append(&mut self, other: Self) { $(self.$field.append(other.$field);)+ }
+            /// Sorts every table by all its columns.
+            pub fn sort_canonical(&mut self) { $(self.$field.sort_canonical();)+ }
+            /// Name and row count of every table.
+            pub fn row_counts(&self) -> Vec<(&'static str, usize)> { vec![$((<$table as Table>::NAME, self.$field.row_count()),)+] }
+        }
+    };
+}
+
+tables! {
+    /// One arm or sweep: what was run and what differs from the first arm.
+    runs: Runs of Run {
+        /// Index of the arm; 0 is the baseline.
+        run_idx: u32,
+        /// Name of the arm.
+        name: Name,
+        /// What differs from the first arm.
+        changed: Name,
+        /// Command line of the server, secrets redacted.
+        flags: Name,
+        /// Signal that a sweep varies; empty if none.
+        varied_signal: Name,
+        /// Device of this arm where it overrides the subject.
+        device: Name,
+    }
+
+    /// One point of a sweep within a run, and the value of the varied signal there.
+    points: Points of Point {
+        /// Arm.
+        run_idx: u32,
+        /// Position in the sweep.
+        point_idx: i32,
+        /// Value of the run's `varied_signal`.
+        varied_value: f64,
+        /// Start on the host clock, where known.
+        start_ns: Option<i64>,
+        /// End on the host clock, where known.
+        end_ns: Option<i64>,
+    }
+
+    /// One value of one signal at one time. Counters hold the running total as scraped.
+    samples: Samples of Sample {
+        /// Host time; for typed values the start of the run (0 when there is no timeline).
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Sweep point or [`NO_POINT`](crate::ids::NO_POINT).
+        point_idx: i32,
+        /// Signal name with its statistic (`engine.running`, `client.ttft.p50`).
+        signal: Name,
+        /// Canonical label text, see [`labels`](crate::labels).
+        labels: Name,
+        /// Value in the signal's base unit.
+        value: f64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One scrape of one histogram: cumulative counts per bucket.
+    histograms: Histograms of Histogram {
+        /// Host time of the scrape.
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Sweep point or [`NO_POINT`](crate::ids::NO_POINT).
+        point_idx: i32,
+        /// Signal name without statistic (`server.ttft`).
+        signal: Name,
+        /// Canonical label text.
+        labels: Name,
+        /// Sum of all observations, base unit.
+        sum: f64,
+        /// Number of observations.
+        count: f64,
+        /// Upper bounds of the buckets, the last one infinite.
+        bounds: Vec<f64>,
+        /// Observations at or below each bound.
+        cumulative: Vec<f64>,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One request as seen at one vantage. Times are host time; unknown ones are empty.
+    requests: Requests of Request {
+        /// Request sent (client) or received (gateway, server).
+        t_sent_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Sweep point or [`NO_POINT`](crate::ids::NO_POINT).
+        point_idx: i32,
+        /// Vantage: `client`, `gateway`, `server`.
+        vantage: Name,
+        /// Request id, unique per vantage and attempt within its source.
+        request_id: Name,
+        /// 0 for the first attempt.
+        attempt: u32,
+        /// When the request was due.
+        t_intended_ns: Option<i64>,
+        /// Connection in hand.
+        t_connected_ns: Option<i64>,
+        /// Passed on to the upstream (gateway).
+        t_upstream_sent_ns: Option<i64>,
+        /// First byte from the upstream (gateway).
+        t_upstream_first_ns: Option<i64>,
+        /// Response headers.
+        t_headers_ns: Option<i64>,
+        /// First event of any kind.
+        t_first_event_ns: Option<i64>,
+        /// First event that carries a role.
+        t_first_role_ns: Option<i64>,
+        /// First reasoning token.
+        t_first_reasoning_ns: Option<i64>,
+        /// First content token, or the first token of any kind where the source does not tell them apart.
+        t_first_content_ns: Option<i64>,
+        /// Entered the engine's queue.
+        t_queued_ns: Option<i64>,
+        /// First scheduled.
+        t_scheduled_ns: Option<i64>,
+        /// Last token.
+        t_last_token_ns: Option<i64>,
+        /// Stream closed.
+        t_done_ns: Option<i64>,
+        /// Prompt tokens.
+        tokens_in: Option<i64>,
+        /// Output tokens.
+        tokens_out: Option<i64>,
+        /// Prompt tokens served from cache.
+        tokens_cached: Option<i64>,
+        /// Replica that served it.
+        replica: Name,
+        /// Class of request.
+        class: Name,
+        /// Times it was preempted.
+        preemptions: Option<i64>,
+        /// Finish reason or error text class.
+        finish: Name,
+        /// HTTP status.
+        status: Option<i64>,
+        /// 1 if this request opened a new connection, 0 if it reused one.
+        new_connection: Option<i64>,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One block of a prompt, for reuse analysis; hashes are salted per capture.
+    prefix_blocks: PrefixBlocks of PrefixBlock {
+        /// When the request was sent.
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Request id.
+        request_id: Name,
+        /// Position of the block in the prompt.
+        block_idx: u32,
+        /// Salted hash of the block and all before it.
+        hash: i64,
+    }
+
+    /// One span of a gateway or server trace.
+    spans: Spans of Span {
+        /// Start.
+        t_start_ns: i64,
+        /// End.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Trace id.
+        trace_id: Name,
+        /// Span id.
+        span_id: Name,
+        /// Parent span id.
+        parent_id: Name,
+        /// Span name.
+        name: Name,
+        /// Request id, where one is told.
+        request_id: Name,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One delivered piece of a stream.
+    chunks: Chunks of Chunk {
+        /// Arrival.
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Vantage.
+        vantage: Name,
+        /// Request id.
+        request_id: Name,
+        /// Attempt.
+        attempt: u32,
+        /// Position in the stream, 0 is the first.
+        chunk_idx: u32,
+        /// Gap to the chunk before, 0 for the first.
+        gap_ns: i64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One engine iteration.
+    steps: Steps of Step {
+        /// Start.
+        t_start_ns: i64,
+        /// End.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Replica.
+        replica: Name,
+        /// Prompt tokens computed.
+        prefill_tokens: Option<i64>,
+        /// Sequences decoded.
+        decode_seqs: Option<i64>,
+        /// Prompt tokens taken from cache.
+        cached_tokens: Option<i64>,
+        /// Phase: prefill, decode, mixed.
+        phase: Name,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// A kernel, copy, memset, sync or graph launch on a device stream.
+    device_events: DeviceEvents of DeviceEvent {
+        /// Start.
+        t_start_ns: i64,
+        /// End.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Device.
+        device: u32,
+        /// Stream.
+        stream: u32,
+        /// Kernel or copy name.
+        name: Name,
+        /// Category.
+        category: Name,
+        /// Correlation id with the launching call, 0 for none.
+        correlation: u32,
+        /// Bytes moved, 0 for none.
+        byte_count: i64,
+        /// Graph node or launch id, 0 for none.
+        graph: u32,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// A runtime call, op, annotation or python frame on a thread.
+    host_events: HostEvents of HostEvent {
+        /// Start.
+        t_start_ns: i64,
+        /// End.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Process id.
+        process: u32,
+        /// Thread id.
+        thread: u32,
+        /// Name.
+        name: Name,
+        /// Kind: runtime, op, annotation, frame.
+        kind: Name,
+        /// Correlation id, 0 for none.
+        correlation: u32,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One sample of a thread's stack.
+    stacks: Stacks of Stack {
+        /// When.
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Role of the thread.
+        role: Name,
+        /// Running, waiting for the interpreter lock, idle.
+        state: Name,
+        /// Folded stack.
+        folded: Name,
+        /// Samples.
+        weight: f64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// One setting as one source states it.
+    settings: Settings of Setting {
+        /// Arm.
+        run_idx: u32,
+        /// Replica, empty for all.
+        replica: Name,
+        /// `config.` or `env.` name.
+        key: Name,
+        /// Value text, secrets redacted.
+        value: Name,
+        /// See [`settings::SOURCES`](crate::settings::SOURCES); a default says of which version.
+        origin: Name,
+        /// Line in the source, 0 for none.
+        line: u32,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// Something an engine told in its log.
+    logs: Logs of Log {
+        /// Host time.
+        t_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Replica.
+        replica: Name,
+        /// Level.
+        level: Name,
+        /// Source file of the engine.
+        file: Name,
+        /// What kind of event: `banner`, `kv_capacity`, `periodic`, `preemption`, `recompile`, ...
+        kind: Name,
+        /// Fields as `key=value`, separated by spaces.
+        fields: Name,
+        /// Line in the log.
+        line: u32,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// What was lost or doubtful in an input.
+    issues: Issues of Issue {
+        /// `error`, `warning`, `note`.
+        severity: Name,
+        /// Stable short id: `truncated_gzip`, `counter_reset`, ...
+        code: Name,
+        /// Source file.
+        source: Name,
+        /// Place: `line 12`, `byte 4096`, `scrape 7`; empty for the whole.
+        place: Name,
+        /// How often.
+        count: i64,
+        /// One sentence: what was expected, what was found, what it means.
+        sentence: Name,
+    }
+
+    /// Free text a user wrote: shown, never parsed.
+    notes: Notes of Note {
+        /// Arm.
+        run_idx: u32,
+        /// The text.
+        text: Name,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// A file no importer knows.
+    attachments: Attachments of Attachment {
+        /// File name.
+        name: Name,
+        /// Size.
+        byte_count: i64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+}
