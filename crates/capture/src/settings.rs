@@ -34,10 +34,27 @@ mod tests {
 
     #[test]
     fn secrets_are_told_from_token_counts() {
-        for name in ["--api-key", "HF_TOKEN", "hf_token", "client.secret", "db_password", "AWS_SECRET_ACCESS_KEY", "ssl-keyfile-password", "credentials_path"] {
+        for name in [
+            "--api-key",
+            "HF_TOKEN",
+            "hf_token",
+            "client.secret",
+            "db_password",
+            "AWS_SECRET_ACCESS_KEY",
+            "ssl-keyfile-password",
+            "credentials_path",
+        ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in ["max_num_batched_tokens", "num_speculative_tokens", "kv_cache_dtype", "tokenizer", "served_model_name", "num_key_value_heads", "long_prefill_token_threshold"] {
+        for name in [
+            "max_num_batched_tokens",
+            "num_speculative_tokens",
+            "kv_cache_dtype",
+            "tokenizer",
+            "served_model_name",
+            "num_key_value_heads",
+            "long_prefill_token_threshold",
+        ] {
             assert!(!is_secret(name), "{name}");
         }
     }

@@ -134,7 +134,9 @@ pub fn resolve(name: &str) -> Option<Resolved> {
     if let Some(signal) = find(name) {
         return Some(Resolved { signal, statistic: None });
     }
-    if base != name && let Some(inner) = resolve(base) {
+    if base != name
+        && let Some(inner) = resolve(base)
+    {
         return Some(Resolved { signal: inner.signal, statistic: Some("vs_baseline") });
     }
     let (quantity, last) = name.rsplit_once('.')?;

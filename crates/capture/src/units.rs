@@ -230,7 +230,9 @@ pub fn parse_quantity(text: &str, expected: Unit) -> Result<Quantity, QuantityEr
 /// Dimensionless counts may be written with the thing counted.
 fn interchangeable(found: Unit, expected: Unit) -> bool {
     let countable = |unit| matches!(unit, Unit::Count | Unit::Factor | Unit::Token | Unit::Request);
-    (countable(found) && countable(expected)) || (found == Unit::Ratio && expected == Unit::Factor) || (found == Unit::Factor && expected == Unit::Ratio)
+    (countable(found) && countable(expected))
+        || (found == Unit::Ratio && expected == Unit::Factor)
+        || (found == Unit::Factor && expected == Unit::Ratio)
 }
 
 #[cfg(test)]
