@@ -259,7 +259,7 @@ impl<'a> Builder<'a> {
             let name = self.name.clone();
             self.capture.add_issue(issue.severity, issue.code, &name, &issue.place, issue.count, &issue.sentence);
         }
-        Built { capture: self.capture, facts: self.facts, run_idx: self.context.run_idx, name: self.name, refusal: self.refusal }
+        Built { capture: self.capture, facts: self.facts, run_idx: self.context.run_idx, refusal: self.refusal }
     }
 }
 
@@ -268,6 +268,5 @@ pub(crate) struct Built {
     pub(crate) capture: Capture,
     pub(crate) facts: Facts,
     pub(crate) run_idx: u32,
-    pub(crate) name: String,
     pub(crate) refusal: Option<String>,
 }

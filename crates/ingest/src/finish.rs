@@ -74,6 +74,9 @@ impl Conclusions {
                 }
             };
             if subject.engine.is_empty() || subject.engine == from.engine {
+                if subject.engine_version.is_empty() && !from.engine_version.is_empty() && !subject.engine_from.is_empty() {
+                    subject.engine_from = format!("{}, version {}", subject.engine_from, from.engine_from);
+                }
                 fill(&mut subject.engine_version, &from.engine_version);
                 fill(&mut subject.engine_from, &from.engine_from);
             }

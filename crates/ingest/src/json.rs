@@ -39,11 +39,6 @@ impl<R: BufRead> Json<R> {
         Self { reader, offset: 0, depth: 0, token: Vec::new() }
     }
 
-    /// Offset of the next byte.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
     fn error<T>(&mut self, expected: &'static str) -> JsonResult<T> {
         let at_end = self.next_byte().is_none();
         Err(JsonError { offset: self.offset, expected, at_end })
