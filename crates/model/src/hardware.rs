@@ -203,9 +203,9 @@ mod tests {
 
     use super::*;
 
-    fn check(names: &[&str], expected: Expect) {
-        let lines: String = names.iter().map(|name| format!("{name} -> {}\n", find(name).map_or("none", |gpu| gpu.id.as_str()))).collect();
-        expected.assert_eq(&lines);
+    fn check(names: &[&str], expected: &Expect) {
+        let lines: Vec<String> = names.iter().map(|name| format!("{name} -> {}\n", find(name).map_or("none", |gpu| &gpu.id))).collect();
+        expected.assert_eq(&lines.concat());
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
                 "Tesla T4",
                 "AMD Instinct MI300X",
             ],
-            expect![[r#"
+            &expect![[r"
                 NVIDIA H100 80GB HBM3 -> h100-sxm
                 NVIDIA H100 PCIe -> h100-pcie
                 NVIDIA H100 NVL -> h100-nvl
@@ -258,7 +258,7 @@ mod tests {
                 NVIDIA RTX A6000 -> a6000
                 Tesla T4 -> t4
                 AMD Instinct MI300X -> mi300x
-            "#]],
+            "]],
         );
     }
 
@@ -282,7 +282,7 @@ mod tests {
                 "mi325x",
                 "h200-sxm",
             ],
-            expect![[r#"
+            &expect![[r"
                 H100 SXM 80 GB -> h100-sxm
                 H100-SXM5-80GB -> h100-sxm
                 h100_sxm -> h100-sxm
@@ -298,7 +298,7 @@ mod tests {
                 RTX 4090 24 GB -> rtx-4090
                 mi325x -> mi325x
                 h200-sxm -> h200-sxm
-            "#]],
+            "]],
         );
     }
 
@@ -323,7 +323,7 @@ mod tests {
                 "cpu",
                 "",
             ],
-            expect![[r#"
+            &expect![[r"
                 H100 -> none
                 H100 80GB -> none
                 A100 -> none
@@ -340,7 +340,7 @@ mod tests {
                 L40S 96GB -> none
                 cpu -> none
                  -> none
-            "#]],
+            "]],
         );
     }
 

@@ -8,7 +8,13 @@
 //! Units: seconds, bytes, tokens and FLOP as `f64`; GB are 1e9 bytes; peaks are dense, never sparse.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod collectives;
 pub mod hardware;
+pub mod memory;
 pub mod models;
+pub mod queueing;
+pub mod roofline;
+pub mod speculation;
+pub mod step_law;
 
 mod words;

@@ -249,9 +249,10 @@ mod tests {
 
     use super::*;
 
-    fn check(names: &[&str], expected: Expect) {
-        let lines: String = names.iter().map(|name| format!("{name} -> {}\n", find(name).map_or("none", |model| &model.name))).collect();
-        expected.assert_eq(&lines);
+    fn check(names: &[&str], expected: &Expect) {
+        let lines: Vec<String> =
+            names.iter().map(|name| format!("{name} -> {}\n", find(name).map_or("none", |model| &model.name))).collect();
+        expected.assert_eq(&lines.concat());
     }
 
     #[test]
@@ -290,7 +291,7 @@ mod tests {
                 "microsoft/phi-4",
                 "my-team/support-llama-3.3-70b-v12/",
             ],
-            expect![[r#"
+            &expect![[r"
                 meta-llama/Llama-3.1-8B-Instruct -> Llama-3.1-8B
                 meta-llama/Meta-Llama-3-70B -> Llama-3.1-70B
                 nvidia/Llama-3.1-8B-Instruct-FP8 -> Llama-3.1-8B
@@ -312,7 +313,7 @@ mod tests {
                 openai/gpt-oss-120b -> gpt-oss-120b
                 microsoft/phi-4 -> Phi-4
                 my-team/support-llama-3.3-70b-v12/ -> Llama-3.1-70B
-            "#]],
+            "]],
         );
     }
 
@@ -331,7 +332,7 @@ mod tests {
                 "gpt-4",
                 "",
             ],
-            expect![[r#"
+            &expect![[r"
                 tiny-llama -> none
                 meta-llama/Llama-3.2-11B-Vision-Instruct -> none
                 Qwen/Qwen2.5-VL-7B-Instruct -> none
@@ -342,7 +343,7 @@ mod tests {
                 microsoft/Phi-4-mini-instruct -> none
                 gpt-4 -> none
                  -> none
-            "#]],
+            "]],
         );
     }
 
