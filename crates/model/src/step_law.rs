@@ -21,7 +21,7 @@ pub struct StepLaw {
     pub b_s: f64,
     /// Seconds per prompt token computed.
     pub c_s: f64,
-    /// Root mean square of (busy - predicted) / busy; 0 for laws not fitted.
+    /// Root mean square of (busy - predicted) / busy, outliers weighed down as in the fit; 0 for laws not fitted.
     pub residual_frac: f64,
     /// Intervals used after pooling; 0 for laws not fitted.
     pub interval_count: usize,

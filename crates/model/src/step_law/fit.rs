@@ -79,7 +79,7 @@ pub enum NotIdentifiable {
     /// Steps do not follow the law.
     #[error("steps differ from the best fit by {:.0} %, at most {:.0} % is usable", residual_frac * 100.0, RESIDUAL_LIMIT_FRAC * 100.0)]
     PoorFit {
-        /// Root mean square relative residual.
+        /// Root mean square relative residual, outliers weighed down.
         residual_frac: f64,
     },
 }
@@ -203,8 +203,8 @@ fn robust_least_squares(intervals: &[Interval]) -> Option<Solution> {
         let squares: f64 = residuals.iter().zip(&weights).map(|(r, w)| w * r * r).sum();
         let spread = squares / (rows.len() - 3) as f64;
         let errors = std::array::from_fn(|k| (spread * inverse[k]).max(0.0).sqrt());
-        let mean_square: f64 = residuals.iter().zip(&length_weight).map(|(r, w)| w * r * r).sum::<f64>() / rows.len() as f64;
-        best = Some(Solution { coefficients, errors, residual_frac: mean_square.sqrt() });
+        let residual_frac = (squares / weights.iter().sum::<f64>()).sqrt();
+        best = Some(Solution { coefficients, errors, residual_frac });
         for ((weight, residual), length) in weights.iter_mut().zip(&residuals).zip(&length_weight) {
             *weight = length * (1.5 * deviation / residual.abs().max(1e-12)).min(1.0);
         }
