@@ -73,7 +73,10 @@ fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
 
 fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
     let progress = Progress::new();
-    let show = |step: ingest::Progress| progress.show(&format!("reading {}", step.name), step.bytes_done, step.bytes_total);
+    let show = |step: ingest::Progress| {
+        let message = format!("{} of {} sources, {} MB", step.sources_done, step.sources_total, step.bytes_done / 1_000_000);
+        progress.show(&message, step.sources_done as u64, step.sources_total as u64);
+    };
     let options = ingest::Options { progress: Some(&show), ..ingest::Options::default() };
     Ok(ingest::read(files, &options)?)
 }
@@ -92,7 +95,7 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
     })?;
     let progress = Progress::new();
     progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.window.as_secs_f64()));
-    let show = |seen: live::Seen| progress.show("reading", seen.elapsed.as_secs(), pace.window.as_secs());
+    let show = |seen: live::Seen| progress.show("of the window", seen.elapsed.as_secs(), pace.window.as_secs());
     let scrapes: Vec<_> = std::thread::scope(|scope| {
         let readers: Vec<_> = addresses
             .iter()

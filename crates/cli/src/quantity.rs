@@ -55,7 +55,14 @@ fn unit_of(name: &str) -> Result<Unit, String> {
         let full = format!("server.{name}");
         return signals::resolve(&full).map(|resolved| resolved.unit()).ok_or_else(|| unknown(name, &signals::nearest(&full)[7..]));
     }
-    signals::resolve(name).map(|resolved| resolved.unit()).ok_or_else(|| unknown(name, &signals::nearest(name)))
+    signals::resolve(name).map(|resolved| resolved.unit()).ok_or_else(|| unknown(name, &nearest_limit(name)))
+}
+
+fn nearest_limit(name: &str) -> String {
+    if name.contains('.') {
+        return signals::nearest(name);
+    }
+    BARE_LIMITS.iter().min_by_key(|bare| signals::edit_distance(bare, name)).map_or_else(String::new, ToString::to_string)
 }
 
 fn unknown(name: &str, nearest: &str) -> String {
@@ -96,6 +103,7 @@ mod tests {
     #[test]
     fn a_wrong_limit_names_what_was_meant() {
         assert_eq!(limits("server.ttfft=1s"), Err("no signal is called `server.ttfft`; the nearest is `server.ttft`".into()));
+        assert_eq!(limits("tfft=1s"), Err("no signal is called `tfft`; the nearest is `ttft`".into()));
         assert_eq!(limits("ttft.p42=1s").map_err(|error| error.contains("no signal is called `ttft.p42`")), Err(true));
         assert_eq!(limits("ttft"), Err("expected `name=value`, found `ttft`".into()));
         assert_eq!(limits("ttft=1s,ttft=2s"), Err("`ttft` given twice".into()));

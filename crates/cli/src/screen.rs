@@ -15,11 +15,8 @@ pub(crate) const MAX_WIDTH: usize = 400;
 /// `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// When stdout is a terminal, `NO_COLOR` is unset and `TERM` is not `dumb`
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 
