@@ -24,14 +24,11 @@ type Pages = BTreeMap<PathBuf, String>;
 fn pages() -> anyhow::Result<Pages> {
     let mut pages = Pages::new();
     pages.insert("docs/signals.md".into(), signal_page::render());
-    pages.insert("docs/report.schema.json".into(), schema());
+    pages.insert("docs/report.schema.json".into(), report::views::json::schema());
+    pages.insert("docs/verify.schema.json".into(), report::views::json::verification_schema());
     check_pages::render(&mut pages);
     pages.insert("README.md".into(), first_screen::readme_with_screen()?);
     Ok(pages)
-}
-
-fn schema() -> String {
-    report::views::json::schema()
 }
 
 /// Writes every page that differs and removes pages of what no longer exists.

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(args, &screen),
         Command::Capture(args) => capture::run(args),
         Command::Verify(args) => verify::run(args, &screen),
-        Command::Explain(args) => explain::run(args),
+        Command::Explain(args) => explain::run(args, &screen),
         Command::Signals(args) => signals::run(args),
         Command::Completions(args) => completions::run(args),
     }

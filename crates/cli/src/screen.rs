@@ -10,7 +10,7 @@ const DEFAULT_WIDTH: usize = 80;
 /// Below this no screen is readable.
 pub(crate) const MIN_WIDTH: usize = 40;
 /// Above this a line is hard to follow.
-pub(crate) const MAX_WIDTH: usize = 400;
+pub(crate) const MAX_WIDTH: usize = 120;
 
 /// `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! `docs/checks/<id>.md` from each check's own page, and the list of all.
 
-use analysis::checks::{CHECKS, Check};
+use analysis::check::Check;
+use analysis::checks::CHECKS;
 use analysis::contract::Layer;
 
 use super::{NOTICE, Pages};
@@ -14,7 +15,19 @@ pub(super) fn render(pages: &mut Pages) {
 }
 
 fn page(check: &Check) -> String {
-    format!("{NOTICE}\n# {}\n\nLayer: {}\n\n{}\n", check.id, check.layer.as_str(), check.page.trim())
+    format!("{NOTICE}\n# {}\n\nLayer: {}\n\n{}\n", check.id, check.layer.as_str(), unindented(check.page).trim())
+}
+
+/// Doc comments keep the space behind `///`.
+fn unindented(page: &str) -> String {
+    let lines = page.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The first paragraph of a page, on one line.
+fn summary(page: &str) -> String {
+    let lines = page.trim_start().lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 fn list(checks: &[Check]) -> String {
@@ -26,8 +39,7 @@ fn list(checks: &[Check]) -> String {
             text.push_str(&format!("\n## {}\n\n", layer.as_str()));
         }
         for check in of_layer {
-            let summary = check.page.trim_start().lines().next().unwrap_or_default().trim();
-            text.push_str(&format!("- [`{id}`](checks/{id}.md): {summary}\n", id = check.id));
+            text.push_str(&format!("- [`{id}`](checks/{id}.md): {}\n", summary(check.page), id = check.id));
         }
     }
     text

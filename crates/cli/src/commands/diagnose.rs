@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     } else if args.markdown {
         views::markdown::render(&report)
     } else {
-        views::terminal::render(&report, &screen.options(args.width.map(usize::from)))
+        views::terminal::render(&report, screen.options(args.width.map(usize::from)))
     };
     out::print(&text)?;
     if let Some(path) = &args.html {

@@ -1,12 +1,15 @@
 //! `inferoscope explain`: the manual page of one failure mode, or the list of all.
 
-use analysis::checks::{CHECKS, Check};
+use analysis::check::Check;
+use analysis::checks::CHECKS;
 use analysis::contract::Layer;
 use anyhow::bail;
 use capture::signals::edit_distance;
+use report::views;
 
 use crate::exit::Exit;
 use crate::out;
+use crate::screen::Screen;
 
 /// Show the page of one failure mode, or list them all
 #[derive(Debug, clap::Args)]
@@ -16,11 +19,11 @@ pub(crate) struct Args {
 }
 
 /// Prints the page or the list.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let text = match &args.check {
         None => list(CHECKS),
         Some(id) => match CHECKS.iter().find(|check| check.id == id) {
-            Some(check) => page(check),
+            Some(check) => page(check, screen),
             None => bail!("no failure mode is called `{id}`; the nearest is `{}`", nearest(CHECKS, id)),
         },
     };
@@ -28,8 +31,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn page(check: &Check) -> String {
-    format!("{} ({})\n\n{}\n", check.id, check.layer.as_str(), check.page.trim())
+fn page(check: &Check, screen: &Screen) -> String {
+    let page = format!("# {} ({})\n\n{}\n", check.id, check.layer.as_str(), check.page.trim());
+    views::explain::render(&page, screen.options(None))
 }
 
 /// One line per failure mode, by layer in the seed's order.
@@ -44,14 +48,16 @@ fn list(checks: &[Check]) -> String {
             text.push('\n');
         }
         for check in of_layer {
-            text.push_str(&format!("  {:width$}  {}\n", check.id, first_line(check.page)));
+            text.push_str(&format!("  {:width$}  {}\n", check.id, summary(check.page)));
         }
     }
     text
 }
 
-fn first_line(page: &str) -> &str {
-    page.trim_start().lines().next().unwrap_or_default().trim()
+/// The first paragraph of a page, on one line.
+fn summary(page: &str) -> String {
+    let lines = page.trim_start().lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
 fn nearest(checks: &[Check], id: &str) -> &'static str {

@@ -39,7 +39,11 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let before = evidence::read(slice::from_ref(&args.before), args.pace)?;
     let after = evidence::read(slice::from_ref(&args.after), args.pace)?;
     let verification = analysis::verify(&before, &after, args.hypothesis.as_deref());
-    let text = if args.json { views::verify::json(&verification) } else { views::verify::render(&verification, &screen.options(None)) };
+    let text = if args.json {
+        views::json::render_verification(&verification)
+    } else {
+        views::verify::render(&verification, screen.options(None))
+    };
     out::print(&text)?;
     Ok(verification.outcome.into())
 }

@@ -109,6 +109,9 @@ impl Case {
             (_, Status::Localized) => is_accepted(named),
             _ => false,
         };
+        if !named.is_empty() && named == self.look_alike_of {
+            return Err(format!("confused with its look-alike: {}", verdict_line(report)));
+        }
         let wanted = format!("{:?} {} {}", self.expected, self.layer, self.check);
         if is_right { Ok(()) } else { Err(format!("case.toml expects {}, the verdict is {}", wanted.trim(), verdict_line(report))) }
     }
@@ -138,8 +141,11 @@ pub(crate) fn answers(report: &Report) -> String {
     let mut lines: Vec<(&str, String)> = found.chain(cleared).chain(unknown).collect();
     lines.sort();
     let width = lines.iter().map(|(check, _)| check.len()).max().unwrap_or(0);
-    let rows: String = lines.iter().map(|(check, answer)| format!("{check:width$}  {answer}\n")).collect();
-    format!("{}\n\n{rows}", verdict_line(report))
+    let mut text = format!("{}\n\n", verdict_line(report));
+    for (check, answer) in lines {
+        text.push_str(&format!("{check:width$}  {answer}\n"));
+    }
+    text
 }
 
 fn share(explained: Option<f64>) -> String {
