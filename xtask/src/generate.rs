@@ -1,7 +1,7 @@
 //! `cargo xtask gen`: pages written from the code, so that they cannot say anything else than the code does.
 
 mod check_pages;
-mod first_screen;
+mod readme;
 mod signal_page;
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn pages() -> anyhow::Result<Pages> {
     pages.insert("docs/report.schema.json".into(), report::views::json::schema());
     pages.insert("docs/verify.schema.json".into(), report::views::json::verification_schema());
     check_pages::render(&mut pages);
-    pages.insert("README.md".into(), first_screen::readme_with_screen()?);
+    pages.insert("README.md".into(), readme::render()?);
     Ok(pages)
 }
 

@@ -167,9 +167,9 @@ fn next_tick(due: Duration, elapsed: Duration, interval: Duration) -> Duration {
 }
 
 fn head_line(t_ns: i64, duration: Duration, error: Option<&str>) -> String {
-    let (seconds, millis) = (t_ns / 1_000_000_000, t_ns / 1_000_000 % 1000);
+    let (seconds, nanos) = (t_ns / 1_000_000_000, t_ns % 1_000_000_000);
     let error = error.map(|kind| format!(" error={kind}")).unwrap_or_default();
-    format!("# SCRAPE ts={seconds}.{millis:03} dur={:.3}{error}\n", duration.as_secs_f64())
+    format!("# SCRAPE ts={seconds}.{nanos:09} dur={:.3}{error}\n", duration.as_secs_f64())
 }
 
 fn host_time_ns() -> i64 {
@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn the_head_line_is_that_of_a_recording() {
         let head = head_line(1_796_036_992_409_000_000, Duration::from_millis(94), None);
-        assert_eq!(head, "# SCRAPE ts=1796036992.409 dur=0.094\n");
+        assert_eq!(head, "# SCRAPE ts=1796036992.409000000 dur=0.094\n");
         let head = head_line(1_796_036_992_009_999_999, Duration::from_secs(10), Some("timeout"));
-        assert_eq!(head, "# SCRAPE ts=1796036992.009 dur=10.000 error=timeout\n");
+        assert_eq!(head, "# SCRAPE ts=1796036992.009999999 dur=10.000 error=timeout\n");
     }
 }

@@ -17,6 +17,9 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/", "work/"), concat!("/", "root/")];
 /// Folders whose files are evidence as found.
 const EVIDENCE: [&str; 3] = ["artifacts", "examples", "samples"];
 
+/// Start of the names of license texts, which stay as their authors laid them out.
+const LICENSE: &str = "LICENSE";
+
 /// Everything wrong with one text file.
 pub(super) fn breaches(file: &Path, text: &str) -> Vec<Breach> {
     let name = file.display().to_string();
@@ -33,6 +36,9 @@ pub(super) fn breaches(file: &Path, text: &str) -> Vec<Breach> {
 
 fn is_evidence(file: &Path) -> bool {
     let is_rust = file.extension().is_some_and(|extension| extension == "rs");
+    if file.to_string_lossy().starts_with(LICENSE) {
+        return true;
+    }
     let mut folders = file.components().filter_map(|part| if let Component::Normal(name) = part { name.to_str() } else { None });
     !is_rust && folders.any(|folder| EVIDENCE.contains(&folder))
 }
