@@ -2,3 +2,10 @@
 //! report, byte for byte.
 
 pub mod contract;
+pub mod evidence;
+pub mod phase;
+pub mod arbiter;
+pub mod claims;
+pub mod gates;
+pub mod ledger;
+pub mod timeline;
