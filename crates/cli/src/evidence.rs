@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use capture::Capture;
 
 use crate::progress::Progress;
-use crate::quantity;
+use crate::{exit, quantity};
 
 /// How long and how often addresses are read.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -81,18 +81,16 @@ fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
     Ok(ingest::read(files, &options)?)
 }
 
-/// Reads all addresses at the same time, so that their windows overlap. The first Ctrl-C ends the window and keeps what
-/// was read, the second ends the program.
+/// Set by the first Ctrl-C: the window ends and what was read is kept.
+static STOP: AtomicBool = AtomicBool::new(true);
+
+/// Reads all addresses at the same time, so that their windows overlap.
 fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture>> {
-    static STOP: AtomicBool = AtomicBool::new(false);
     if addresses.is_empty() {
         return Ok(Vec::new());
     }
-    live::on_interrupt(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })?;
+    listen_for_interrupts()?;
+    STOP.store(false, Ordering::Relaxed);
     let progress = Progress::new();
     progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.window.as_secs_f64()));
     let show = |seen: live::Seen| progress.show("of the window", seen.elapsed.as_secs(), pace.window.as_secs());
@@ -103,11 +101,25 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
             .collect();
         readers.into_iter().map(|reader| reader.join().expect("reading an address does not panic")).collect()
     });
+    STOP.store(true, Ordering::Relaxed);
     let mut parts = Vec::with_capacity(addresses.len());
     for (address, scrapes) in addresses.iter().zip(scrapes) {
         parts.push(live::capture_of(address, &scrapes?));
     }
     Ok(parts)
+}
+
+/// From here on a Ctrl-C ends the window; one with no window open, or with a window that is ending, ends the program.
+fn listen_for_interrupts() -> std::io::Result<()> {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if LISTENING.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    live::on_interrupt(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(exit::INTERRUPTED);
+        }
+    })
 }
 
 fn list(addresses: &[live::Address]) -> String {

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::program;
 
@@ -44,6 +46,21 @@ fn a_live_server_is_read_for_the_window_and_its_credentials_stay_out() {
     assert_eq!(report["subject"]["sources"][0]["name"], format!("http://127.0.0.1:{port}/metrics"));
     assert_eq!(report["subject"]["engine"], "vllm");
     assert!(!run.stdout.contains("lace") && !run.stderr.contains("lace"));
+}
+
+#[test]
+fn ctrl_c_ends_the_window_early_and_keeps_what_was_read() {
+    let address = format!("http://127.0.0.1:{}", serve());
+    let mut command = program::command();
+    let arguments = ["diagnose", "--json", "--window", "10m", "--interval", "100ms", &address];
+    let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let stdout = child.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || std::io::read_to_string(stdout).unwrap());
+    assert!(matches!(program::wait(&mut child), 0 | 1 | 3));
+    let report: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
+    assert_eq!(report["subject"]["engine"], "vllm");
 }
 
 #[test]
