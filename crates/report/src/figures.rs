@@ -6,8 +6,13 @@
 
 use std::borrow::Cow;
 
+use crate::clean;
+
 /// What stands where a figure is not a number.
 pub const UNKNOWN: &str = "unknown";
+
+/// Characters of a unit nobody foresaw.
+const UNIT_LIMIT: usize = 16;
 
 /// A bare number: three significant digits, whole numbers from 1,000 on.
 pub fn number(value: f64) -> String {
@@ -77,9 +82,9 @@ pub fn share(value: f64) -> String {
     }
 }
 
-/// The same for a column of a table: `<1 %` and `>99 %`.
+/// The same for a column of a table: `<1 %`, `>99 %`, `?`.
 pub fn share_cell(value: f64) -> String {
-    share(value).replace("under ", "<").replace("over ", ">")
+    share(value).replace("under ", "<").replace("over ", ">").replace(UNKNOWN, "?")
 }
 
 /// A low and a high share: `93..98 %`.
@@ -123,6 +128,21 @@ pub fn ratio_range(range: [f64; 2]) -> String {
     if range.iter().all(|end| end.is_finite()) { interval(range, &Scale::of("", 1.0), Some(2)) } else { UNKNOWN.to_owned() }
 }
 
+/// A part in the unit and precision of its whole: `0.03 s` of `5.69 s`; `<0.01 s` where that would read as nothing.
+pub fn part_of(value: f64, whole: f64, unit: &str) -> String {
+    if !value.is_finite() || !whole.is_finite() || whole == 0.0 {
+        return quantity(value, unit);
+    }
+    let scale = Scale::of(unit, whole);
+    let digits = decimals(whole / scale.per);
+    let smallest = 10f64.powi(-(digits as i32));
+    match value / scale.per {
+        0.0 => scale.attach("0"),
+        scaled if scaled > 0.0 && scaled < smallest / 2.0 => format!("<{}", scale.attach(&fixed(smallest, digits))),
+        scaled => scale.attach(&fixed(scaled, digits)),
+    }
+}
+
 /// A value that becomes an interval, both ends written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Movement {
@@ -136,7 +156,7 @@ pub struct Movement {
 /// the other keeps its own unit.
 pub fn movement(from: Option<f64>, to: Option<[f64; 2]>, unit: &str) -> Movement {
     let finite_to = to.filter(|[low, high]| low.is_finite() && high.is_finite());
-    let from_text = |scale: &Scale<'_>, value: f64| match unit {
+    let from_text = |scale: &Scale, value: f64| match unit {
         "ratio" | "flag" => quantity(value, unit),
         _ => scale.attach(&scale.figure(value)),
     };
@@ -161,7 +181,7 @@ pub fn movement(from: Option<f64>, to: Option<[f64; 2]>, unit: &str) -> Movement
 }
 
 /// An interval in a given scale. `precision` is the other side's; digits are added until the ends differ and the high end is not 0.
-fn interval(range: [f64; 2], scale: &Scale<'_>, precision: Option<usize>) -> String {
+fn interval(range: [f64; 2], scale: &Scale, precision: Option<usize>) -> String {
     let [low, high] = range.map(|value| value / scale.per);
     let size = low.abs().max(high.abs());
     let own = if scale.per == 0.01 { 0 } else { decimals(size) };
@@ -179,17 +199,17 @@ fn interval(range: [f64; 2], scale: &Scale<'_>, precision: Option<usize>) -> Str
 }
 
 /// A unit at the size that suits a value.
-struct Scale<'a> {
+struct Scale {
     /// Base units in one of these.
     per: f64,
     /// What is written behind the figure.
-    name: Cow<'a, str>,
+    name: Cow<'static, str>,
     /// Whole values are things that are counted: no decimals.
     whole: bool,
 }
 
-impl<'a> Scale<'a> {
-    fn of(unit: &'a str, size: f64) -> Self {
+impl Scale {
+    fn of(unit: &str, size: f64) -> Self {
         const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
         const BYTES: [(f64, &str); 5] =
             [(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
@@ -201,7 +221,7 @@ impl<'a> Scale<'a> {
             let (per, name) = step.copied().unwrap_or((1.0, ""));
             Self { per, name: name.into(), whole: whole && per == 1.0 }
         };
-        let plain = |name: &'a str, whole| Self { per: 1.0, name: name.into(), whole };
+        let plain = |name: &'static str, whole| Self { per: 1.0, name: name.into(), whole };
         match unit {
             "s" => pick(&TIMES, false),
             "byte" => pick(&BYTES, true),
@@ -216,8 +236,9 @@ impl<'a> Scale<'a> {
             "degC" => plain("°C", true),
             "factor" => plain("x", false),
             "count" | "text" | "flag" => plain("", true),
-            "W" | "rpm" => plain(unit, true),
-            _ => plain(unit, false),
+            "W" => plain("W", true),
+            "rpm" => plain("rpm", true),
+            _ => Self { per: 1.0, name: clean::name(unit, UNIT_LIMIT).into(), whole: false },
         }
     }
 

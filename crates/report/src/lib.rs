@@ -10,4 +10,6 @@
 pub mod clean;
 pub mod clock;
 pub mod figures;
+mod phrases;
+pub mod views;
 pub mod wrap;

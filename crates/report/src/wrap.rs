@@ -9,6 +9,9 @@ use crate::clean;
 /// The space at which no line ends.
 pub const NO_BREAK: char = '\u{a0}';
 
+/// Digits beyond which a word is no figure anyone measured.
+const LONGEST_FIGURE: usize = 40;
+
 /// Units a figure is written with, without the punctuation behind them.
 const UNITS: &[&str] = &[
     "%",
@@ -73,7 +76,8 @@ pub fn glue(text: &str) -> String {
             is_figure(word) && *next == "of" && starts_figure(after_next) || *word == "of" && is_figure(before) && starts_figure(next);
         let bound = matches!(*word, "under" | "over") && is_figure(next) && after_next.starts_with('%');
         let flag = word.starts_with("--") && word.len() > 2 && starts_figure(next);
-        glued.push(if unit || ratio || bound || flag { NO_BREAK } else { ' ' });
+        let arrow = *word == "->" && is_figure(before) || *next == "->" && is_figure(word) && starts_figure(after_next);
+        glued.push(if unit || ratio || bound || flag || arrow { NO_BREAK } else { ' ' });
     }
     glued
 }
@@ -84,11 +88,12 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     flow(glued.split(' ').filter(|word| !word.is_empty()), " ", width)
 }
 
-/// Lines of whole items with a separator between those on one line; a line's end stands for the separator. An item wider than
+/// Lines of whole items with a separator between them; at a line's end its mark stays where there is room. An item wider than
 /// the line is wrapped.
 pub fn flow<'a>(items: impl Iterator<Item = &'a str>, separator: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
-    fill(items.flat_map(|item| if clean::columns(item) <= width { vec![item.to_owned()] } else { cut(item, width) }), separator, width)
+    let fitting = |item: &str| if clean::columns(item) <= width { vec![item.to_owned()] } else { cut(item, width) };
+    fill(items.flat_map(fitting), separator, width)
 }
 
 /// Wraps a shell command at spaces outside quotes; all lines but the last end in a backslash.
@@ -111,30 +116,37 @@ pub fn is_command(text: &str) -> bool {
 
 /// Fills lines with items, whatever their size.
 fn fill(items: impl Iterator<Item = String>, separator: &str, width: usize) -> Vec<String> {
+    let mark = separator.trim_end();
     let mut lines: Vec<String> = Vec::new();
     let mut used = 0;
     for item in items {
         let joined = used + clean::columns(separator) + clean::columns(&item);
-        if let Some(line) = lines.last_mut()
-            && joined <= width
-        {
-            line.push_str(separator);
-            line.push_str(&item);
-            used = joined;
-        } else {
-            used = clean::columns(&item);
-            lines.push(item);
+        if let Some(line) = lines.last_mut() {
+            if joined <= width {
+                line.push_str(separator);
+                line.push_str(&item);
+                used = joined;
+                continue;
+            }
+            if used + clean::columns(mark) <= width {
+                line.push_str(mark);
+            }
         }
+        used = clean::columns(&item);
+        lines.push(item);
     }
     lines.into_iter().map(|line| line.replace(NO_BREAK, " ")).collect()
 }
 
-/// A long item in pieces of at most `width` columns: at its spaces where it has some, hard inside a word, never inside a figure.
+/// A long item in pieces of at most `width` columns: at its spaces, then at its no-break spaces, then hard inside a word; a figure
+/// stays whole.
 fn cut(item: &str, width: usize) -> Vec<String> {
-    if item.contains(' ') {
-        return flow(glue(item).split(' ').filter(|word| !word.is_empty()), " ", width);
+    let glued = glue(item);
+    let space = [' ', NO_BREAK].into_iter().find(|space| glued.contains(*space));
+    if let Some(space) = space {
+        return flow(glued.split(space).filter(|word| !word.is_empty()), " ", width);
     }
-    if item.contains(NO_BREAK) || is_figure(item) {
+    if is_figure(item) && item.len() <= LONGEST_FIGURE {
         return vec![item.to_owned()];
     }
     let mut pieces = vec![String::new()];
@@ -224,45 +236,49 @@ mod tests {
         check(
             &wrap("see aaaaaaaaaabbbbbbbbbbcccc and 123,456,789,012,345 tokens", 10),
             &expect![[r#"
-            see|
-            aaaaaaaaaa|
-            bbbbbbbbbb|
-            cccc and|
-            123,456,789,012,345 tokens|
-        "#]],
+                see|
+                aaaaaaaaaa|
+                bbbbbbbbbb|
+                cccc and|
+                123,456,789,012,345|
+                tokens|
+            "#]],
         );
         check(&wrap("", 10), &expect![[r#""#]]);
     }
 
     #[test]
-    fn items_stay_whole_and_the_line_end_replaces_the_separator() {
+    fn items_stay_whole_and_the_mark_stays_where_there_is_room() {
         let items = ["KV full? no, 9 %", "preempted? 0", "step at token budget? no, 2 %"];
         check(
             &flow(items.into_iter(), ". ", 34),
             &expect![[r#"
-            KV full? no, 9 %. preempted? 0|
-            step at token budget? no, 2 %|
-        "#]],
+                KV full? no, 9 %. preempted? 0.|
+                step at token budget? no, 2 %|
+            "#]],
         );
         check(
             &flow(items.into_iter(), ". ", 20),
             &expect![[r#"
-            KV full? no, 9 %|
-            preempted? 0|
-            step at token|
-            budget? no, 2 %|
-        "#]],
+                KV full? no, 9 %.|
+                preempted? 0.|
+                step at token.|
+                budget? no, 2 %|
+            "#]],
         );
     }
 
     #[test]
     fn commands_still_paste() {
         let text = "inferoscope record --prometheus 'http://host:9090/api?query=a b c' --window 30m -o run.capture";
-        check(&command("curl http://10.0.0.1:9090/a/very/long/address/that/must/not/be/cut -s", 30), &expect![[r#"
+        check(
+            &command("curl http://10.0.0.1:9090/a/very/long/address/that/must/not/be/cut -s", 30),
+            &expect![[r#"
             curl \|
             http://10.0.0.1:9090/a/very/long/address/that/must/not/be/cut \|
             -s|
-        "#]]);
+        "#]],
+        );
         check(
             &command(text, 40),
             &expect![[r#"
