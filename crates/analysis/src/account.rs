@@ -72,15 +72,16 @@ impl RequestAccount {
     }
 
     /// Reads the account of one arm: client rows over server sums, else server sums, else typed figures.
-    pub fn read(evidence: &Evidence) -> Self {
+    pub fn read(evidence: &Evidence, baseline: Option<&Evidence>) -> Self {
         let server = ServerMeans::read(evidence);
-        let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
+        let rows: Vec<&RequestRow> =
+            evidence.client.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
         if rows.len() >= 2 {
             from_client(evidence, &rows, server.as_ref())
         } else if let Some(server) = server {
             from_server(&server)
         } else {
-            from_figures(evidence)
+            from_figures(evidence, baseline)
         }
     }
 }
@@ -120,7 +121,10 @@ impl ServerMeans {
             decode_s,
             lifetime: e2e.lifetime,
         })
-        .filter(|means| means.e2e_s > 0.0 && [means.e2e_s, means.ttft_s, means.queue_s, means.prefill_s, means.decode_s].iter().all(|s| s.is_finite() && *s < 1e7))
+        .filter(|means| {
+            means.e2e_s > 0.0
+                && [means.e2e_s, means.ttft_s, means.queue_s, means.prefill_s, means.decode_s].iter().all(|s| s.is_finite() && *s < 1e7)
+        })
     }
 
     /// In the API process before the core took the request in: what first-token time has beyond queue and prefill.
@@ -231,7 +235,9 @@ fn outside(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMean
         (Some(held), _) => (held * n) as i64,
         // Without a gateway's own log: a stream that takes less time than the engine took to make it was held back
         // before its first piece.
-        (None, Some(server)) => (to_ns(server.decode_s, n) - (total_ns - first_token_ns)).clamp(0, (first_token_ns - to_ns(server.ttft_s, n)).max(0)),
+        (None, Some(server)) => {
+            (to_ns(server.decode_s, n) - (total_ns - first_token_ns)).clamp(0, (first_token_ns - to_ns(server.ttft_s, n)).max(0))
+        }
         (None, None) => 0,
     };
     Outside { client_ns, gateway_ns: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream_ns }
@@ -269,7 +275,7 @@ fn tail(rows: &[&RequestRow], server: &ServerMeans, parts: &BTreeMap<Phase, i64>
 }
 
 /// One typical request from typed figures.
-fn from_figures(evidence: &Evidence) -> RequestAccount {
+fn from_figures(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestAccount {
     let figures = &evidence.figures;
     let either = |quantity: &str| figures.typical(&format!("client.{quantity}")).or_else(|| figures.typical(&format!("server.{quantity}")));
     let ttft = either("ttft").or_else(|| figures.highest("client.ttft"));
@@ -280,7 +286,7 @@ fn from_figures(evidence: &Evidence) -> RequestAccount {
     let total_ns = to_ns(whole, 1.0);
     let mut first = Budget::new(to_ns(ttft.unwrap_or(0.0), 1.0).min(total_ns));
     let first_token_ns = first.left_ns;
-    put_typed_first_token(evidence, whole, &mut first);
+    put_typed_first_token(evidence, baseline, whole, &mut first);
     let mut rest = Budget::new(total_ns - first_token_ns);
     rest.put(Phase::Decode, decode.map_or(rest.left_ns, |decode| to_ns(decode, 1.0)));
     let mut parts = first.parts;
@@ -298,7 +304,7 @@ fn from_figures(evidence: &Evidence) -> RequestAccount {
     }
 }
 
-fn put_typed_first_token(evidence: &Evidence, whole_s: f64, first: &mut Budget) {
+fn put_typed_first_token(evidence: &Evidence, baseline: Option<&Evidence>, whole_s: f64, first: &mut Budget) {
     let figures = &evidence.figures;
     let queue = figures.typical("server.queue_time").or_else(|| queue_by_little(evidence, whole_s));
     if let Some(queue) = queue {
@@ -307,12 +313,16 @@ fn put_typed_first_token(evidence: &Evidence, whole_s: f64, first: &mut Budget) 
     if let Some(prefill) = figures.typical("server.prefill_time") {
         first.put(Phase::Prefill, to_ns(prefill, 1.0));
     }
-    if let Some((client, server)) = figures.typical("client.ttft").zip(figures.typical("server.ttft")) {
-        let coalesced = figures.typical("client.itl").zip(figures.typical("server.itl")).is_some_and(|(client, server)| client < 0.5 * server);
-        if coalesced {
-            first.put(Phase::Stream, to_ns(client - server, 1.0));
-        } else {
-            first.put(Phase::Transfer, to_ns(client - server, 1.0));
+    // The inner vantage is the server's own figures, else the same load without what stands in between.
+    let inner = |quantity: &str| {
+        figures.typical(&format!("server.{quantity}")).or_else(|| baseline?.figures.typical(&format!("client.{quantity}")))
+    };
+    if let Some((outer, inside)) = figures.typical("client.ttft").zip(inner("ttft")) {
+        let clumped = figures.typical("client.itl").zip(inner("itl")).is_some_and(|(outer, inside)| outer < 0.5 * inside);
+        if clumped {
+            first.put(Phase::Stream, to_ns(outer - inside, 1.0));
+        } else if figures.typical("server.ttft").is_some() {
+            first.put(Phase::Transfer, to_ns(outer - inside, 1.0));
         }
     }
 }

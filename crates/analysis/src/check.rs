@@ -94,7 +94,7 @@ macro_rules! check {
         bound: $bound:literal, validated_on: $validated:literal, run: $run:ident $(,)?
     ) => {
         /// The check of this file; its page is `inferoscope explain`'s.
-        pub const CHECK: crate::check::Check = crate::check::Check {
+        pub(super) const CHECK: crate::check::Check = crate::check::Check {
             id: $id,
             layer: crate::contract::Layer::$layer,
             rank: $rank,

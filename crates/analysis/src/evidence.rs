@@ -142,10 +142,13 @@ impl Evidence {
     pub fn observed(&self, name: &str) -> Option<HistogramDelta> {
         let mut total: Option<HistogramDelta> = None;
         for delta in self.engines.values().filter_map(|engine| engine.observed(name)) {
-            total = Some(total.map_or_else(|| delta.clone(), |mut sum| {
-                sum.add(&delta);
-                sum
-            }));
+            total = Some(total.map_or_else(
+                || delta.clone(),
+                |mut sum| {
+                    sum.add(&delta);
+                    sum
+                },
+            ));
         }
         total
     }

@@ -32,7 +32,10 @@ pub const FLAGS: &[Flag] = &[
 /// The flag that sets `key` on this engine. Forks (`vllm-omni`) share their parent's flags; for an engine without a row
 /// the setting's own name is used and no version is claimed.
 pub fn flag(subject: &Subject, key: &'static str) -> (String, String) {
-    let known = FLAGS.iter().find(|flag| flag.key == key && (subject.engine == flag.engine || subject.engine.strip_prefix(flag.engine).is_some_and(|rest| rest.starts_with('-'))));
+    let known = FLAGS.iter().find(|flag| {
+        flag.key == key
+            && (subject.engine == flag.engine || subject.engine.strip_prefix(flag.engine).is_some_and(|rest| rest.starts_with('-')))
+    });
     match known {
         Some(known) => (known.flag.to_string(), known.valid_for.to_string()),
         None => (key.to_string(), String::new()),

@@ -66,7 +66,9 @@ impl Gates {
         for engine in evidence.engines.values() {
             let moments = moments(engine);
             let labelled = label(engine, evidence, &moments);
-            gates.gated.extend(moments.iter().zip(labelled).filter_map(|(moment, gate)| Some(GatedMoment { moment: *moment, gate: gate? })));
+            gates
+                .gated
+                .extend(moments.iter().zip(labelled).filter_map(|(moment, gate)| Some(GatedMoment { moment: *moment, gate: gate? })));
         }
         gates.gated.sort_by_key(|gated| gated.moment.t_start_ns);
         gates.waited_s = gates.gated.iter().map(GatedMoment::weight_s).sum();

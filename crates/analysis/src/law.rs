@@ -81,7 +81,12 @@ impl Law {
         let busy: Vec<Interval> = all.into_iter().filter(|i| i.running_start > 0.0 && i.running_end > 0.0 && i.steps > 0.0).collect();
         let rows: Vec<step_law::Interval> = busy
             .iter()
-            .map(|i| step_law::Interval { busy_s: i.length_s(), steps: i.steps, decode_tokens: i.output_tokens, prefill_tokens: i.computed_tokens })
+            .map(|i| step_law::Interval {
+                busy_s: i.length_s(),
+                steps: i.steps,
+                decode_tokens: i.output_tokens,
+                prefill_tokens: i.computed_tokens,
+            })
             .collect();
         let medians = if evidence.engines.len() <= 1 { gap_medians(evidence) } else { BTreeMap::new() };
         if let Some((a_s, b_s)) = line(&medians) {
@@ -181,7 +186,8 @@ fn line(medians: &BTreeMap<u32, (f64, usize)>) -> Option<(f64, f64)> {
     }
     let b = (w * wxy - wx * wy) / determinant;
     let a = (wy - b * wx) / w;
-    let squares: f64 = medians.iter().map(|(&batch, &(median, count))| count as f64 * ((a + b * f64::from(batch)) / median - 1.0).powi(2)).sum();
+    let squares: f64 =
+        medians.iter().map(|(&batch, &(median, count))| count as f64 * ((a + b * f64::from(batch)) / median - 1.0).powi(2)).sum();
     (a > 0.0 && b > 0.0 && (squares / w).sqrt() < 0.15).then_some((a, b))
 }
 
@@ -212,9 +218,10 @@ fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, w
         Some((&batch, &(median, _))) => (median, f64::from(batch)),
         None => (busy / steps, (decode / steps).max(1.0)),
     };
-    let slope = medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
-        (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
-    });
+    let slope =
+        medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
+            (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
+        });
     let b_max = slope.unwrap_or(step_s / batch).min(step_s / batch);
     let cost = |a: f64, b: f64| if prefill > 0.0 { ((busy - a * steps - b * decode) / prefill).max(0.0) } else { 0.0 };
     let optimistic = StepLaw::from_parts(step_s, 0.0, cost(step_s, 0.0));

@@ -52,10 +52,14 @@ impl Load {
         let finished = means.as_ref().map_or(0.0, |means| means.n);
         let per_request = |total: &str| (finished > 0.0).then(|| evidence.growth(total)).flatten().map(|total| total / finished);
         let figure = |name: &str| evidence.figures.typical(name);
-        let prompt_tokens = mean("server.prompt_tokens").or_else(|| row_mean(evidence, |row| row.tokens_in)).or_else(|| figure("server.prompt_tokens"));
+        let prompt_tokens =
+            mean("server.prompt_tokens").or_else(|| row_mean(evidence, |row| row.tokens_in)).or_else(|| figure("server.prompt_tokens"));
         let mut load = Self {
             finished,
-            output_tokens: mean("server.output_tokens").or_else(|| row_mean(evidence, |row| row.tokens_out)).or_else(|| per_request("server.output_tokens_total")).or_else(|| figure("server.output_tokens")),
+            output_tokens: mean("server.output_tokens")
+                .or_else(|| row_mean(evidence, |row| row.tokens_out))
+                .or_else(|| per_request("server.output_tokens_total"))
+                .or_else(|| figure("server.output_tokens")),
             prompt_tokens,
             uncached_tokens: mean("server.computed_tokens").or_else(|| per_request("server.computed_tokens_total")).or(prompt_tokens),
             seats: evidence.settings.number("config.max_num_seqs").filter(|&seats| seats >= 1.0),
@@ -98,7 +102,8 @@ impl Load {
         self.running_max = largest("engine.running").unwrap_or(0.0);
         self.waiting_max = largest("engine.waiting").unwrap_or(0.0);
         self.kv_usage_max = largest("kv.usage").filter(|&usage| usage > 0.0 || self.prompt_tokens.is_none());
-        self.kv_capacity_tokens = evidence.engines.values().filter_map(|engine| crate::gates::kv_capacity_tokens(engine, evidence)).reduce(f64::min);
+        self.kv_capacity_tokens =
+            evidence.engines.values().filter_map(|engine| crate::gates::kv_capacity_tokens(engine, evidence)).reduce(f64::min);
         self.growing = !evidence.engines.is_empty() && evidence.engines.values().all(|engine| grows(&arrival_part(engine)));
     }
 
@@ -112,9 +117,17 @@ impl Load {
         let active_s: f64 = evidence
             .engines
             .values()
-            .map(|engine| intervals(engine).iter().filter(|i| i.running_start + i.running_end > 0.0).map(crate::timeline::Interval::length_s).sum::<f64>())
+            .map(|engine| {
+                intervals(engine)
+                    .iter()
+                    .filter(|i| i.running_start + i.running_end > 0.0)
+                    .map(crate::timeline::Interval::length_s)
+                    .sum::<f64>()
+            })
             .fold(0.0, f64::max);
-        self.finished_per_s = (active_s > 0.0 && self.finished > 0.0).then(|| self.finished / active_s).or_else(|| evidence.figures.typical("client.throughput.requests"));
+        self.finished_per_s = (active_s > 0.0 && self.finished > 0.0)
+            .then(|| self.finished / active_s)
+            .or_else(|| evidence.figures.typical("client.throughput.requests"));
         self.arrivals_per_s = from_rows.or_else(|| arrivals_from_counters(evidence)).or(self.finished_per_s);
     }
 }

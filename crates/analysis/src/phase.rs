@@ -61,7 +61,9 @@ impl Phase {
     /// The layer most at home in this phase; other layers may own time in it.
     pub fn layer(self) -> Layer {
         match self {
-            Self::Client | Self::Transfer | Self::Gateway | Self::Api | Self::Tokenize | Self::Detokenize | Self::Stream => Layer::Application,
+            Self::Client | Self::Transfer | Self::Gateway | Self::Api | Self::Tokenize | Self::Detokenize | Self::Stream => {
+                Layer::Application
+            }
             Self::Queue => Layer::Scheduling,
             Self::Prefill | Self::Decode => Layer::Kernel,
         }
@@ -70,7 +72,8 @@ impl Phase {
     /// The only layer whose failure modes may own this phase, where there is only one: everything outside the server
     /// is the application's.
     pub fn sole_layer(self) -> Option<Layer> {
-        matches!(self, Self::Client | Self::Transfer | Self::Gateway | Self::Stream | Self::Tokenize | Self::Detokenize).then_some(Layer::Application)
+        matches!(self, Self::Client | Self::Transfer | Self::Gateway | Self::Stream | Self::Tokenize | Self::Detokenize)
+            .then_some(Layer::Application)
     }
 
     /// True for phases that pass before the first token reaches the caller.

@@ -64,7 +64,8 @@ pub fn headroom(law: &Law, load: &Load) -> Headroom {
             None => Headroom::No { rho: load.rho(optimistic, largest(load, cap)).unwrap_or(1.0) },
             Some(best) => {
                 let central = law.central().and_then(|central| enough(&central, load, cap));
-                let low = enough(pessimistic, load, cap).is_some() || gain(pessimistic, load, cap, 2.0 * cap).is_some_and(|gain| gain >= GAIN);
+                let low =
+                    enough(pessimistic, load, cap).is_some() || gain(pessimistic, load, cap, 2.0 * cap).is_some_and(|gain| gain >= GAIN);
                 Headroom::Maybe { seats: central.unwrap_or(best), low }
             }
         },
@@ -91,7 +92,8 @@ fn enough(law: &StepLaw, load: &Load, cap: f64) -> Option<Seats> {
         let rho_then = load.rho(law, to)?;
         if rho_then < SATURATED_RHO {
             let running_then = equilibrium(law, arrivals, uncached, output).unwrap_or(to).min(to);
-            if model::queueing::poisson_quantile(running_then, 0.99) <= to || 2.0 * to > limit {
+            let fits = model::queueing::poisson_quantile(running_then, 0.99).is_some_and(|p99| p99 as f64 <= to);
+            if fits || 2.0 * to > limit {
                 let rate = |batch| law.rate_per_s(batch, uncached, output);
                 return Some(Seats { to, rho_now, rho_then, ceiling_now: rate(cap), ceiling_then: rate(to), running_then });
             }

@@ -42,7 +42,7 @@ pub const SATURATED_RHO: f64 = 0.85;
 impl<'a> Situation<'a> {
     /// Reads one arm against an optional baseline arm and the user's limits.
     pub fn read(subject: &'a Subject, evidence: &'a Evidence, baseline: Option<Self>, slo: &BTreeMap<String, f64>) -> Self {
-        let account = RequestAccount::read(evidence);
+        let account = RequestAccount::read(evidence, baseline.as_ref().map(|baseline| baseline.evidence));
         let gates = Gates::read(evidence);
         let own_law = Law::read(evidence);
         let load = Load::read(evidence, gates.waited_s, gates.gated.len());
@@ -58,8 +58,7 @@ impl<'a> Situation<'a> {
         if let Some(&limit_s) = slo.get("client.ttft").or_else(|| slo.get("server.ttft")) {
             floors.raise_to(&account, limit_s);
         }
-        let mut situation =
-            Self { subject, evidence, account, gates, law, load, floors, sharing: None, baseline: baseline.map(Box::new) };
+        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, baseline: baseline.map(Box::new) };
         situation.sharing = situation.predict_sharing();
         situation
     }

@@ -60,7 +60,15 @@ mod tests {
 
     #[test]
     fn figures_read_like_a_person_wrote_them() {
-        let table = [(2.4, "2.40 s"), (0.0128, "12.8 ms"), (0.000_15, "150 us"), (123.4, "123 s"), (0.0, "0 s"), (9.996, "10.0 s"), (0.9996, "1000 ms")];
+        let table = [
+            (2.4, "2.40 s"),
+            (0.0128, "12.8 ms"),
+            (0.000_15, "150 us"),
+            (123.4, "123 s"),
+            (0.0, "0 s"),
+            (9.996, "10.0 s"),
+            (0.9996, "1000 ms"),
+        ];
         for (value, text) in table {
             assert_eq!(seconds(value), text, "{value}");
         }

@@ -77,10 +77,13 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
             );
         }
         Headroom::Yes(seats) => (measured(situation), owned(situation, share), Some(seats)),
-        Headroom::Maybe { seats, low } => (Basis::Bound, Extent::Fraction { lo: if low { share } else { 0.0 }, mid: share, hi: share }, Some(seats)),
+        Headroom::Maybe { seats, low } => {
+            (Basis::Bound, Extent::Fraction { lo: if low { share } else { 0.0 }, mid: share, hi: share }, Some(seats))
+        }
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
-    let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let kv =
+        situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
     let waiting_s = seconds(queue_s);
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
@@ -167,7 +170,8 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
 
 fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypothesis {
     let (name, valid_for) = flag(situation.subject, "max_num_seqs");
-    let to = seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
+    let to =
+        seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
     let reload_s = situation.evidence.reload_s;
     let throughput = match seats {
         Some(seats) => format!(
@@ -217,7 +221,9 @@ fn tpot_interval(situation: &Situation<'_>, running_then: f64) -> Option<(f64, f
     let arrivals = situation.load.arrivals_per_s? / situation.load.engine_count.max(1) as f64;
     let running_now = (situation.load.running_mean / situation.load.engine_count.max(1) as f64).max(1.0);
     let ratios = situation.law.span()?.map(|law| {
-        let then = crate::seats::equilibrium(&law, arrivals, uncached, output).unwrap_or(f64::INFINITY).min(running_then.max(2.0 * situation.load.seats.unwrap_or(1.0)));
+        let then = crate::seats::equilibrium(&law, arrivals, uncached, output)
+            .unwrap_or(f64::INFINITY)
+            .min(running_then.max(2.0 * situation.load.seats.unwrap_or(1.0)));
         tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
     });
     let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
@@ -259,6 +265,6 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
 fn wait_then_s(situation: &Situation<'_>, seats: &Seats) -> f64 {
     let arrivals = situation.load.arrivals_per_s.unwrap_or_default() / situation.load.engine_count.max(1) as f64;
     let service_s = if arrivals > 0.0 { seats.running_then / arrivals } else { 0.0 };
-    let steady = model::queueing::mmc_wait_s(arrivals, service_s, seats.to, 1.0).unwrap_or(0.0);
+    let steady = model::queueing::mmc_wait_s(arrivals, service_s, seats.to as u32, 1.0).unwrap_or(0.0);
     steady.max(0.05).max(0.02 * situation.phase_s(Phase::Queue))
 }

@@ -43,7 +43,8 @@ fn find(situation: &Situation<'_>) -> Answer {
     let usage = situation.load.kv_usage_max;
     let counted = evidence.growth("kv.preemptions").or_else(|| evidence.figures.typical("kv.preemptions"));
     let Some(preempted) = counted else { return without_counter(situation, usage) };
-    let finished = if situation.load.finished > 0.0 { situation.load.finished } else { evidence.figures.typical("client.completed").unwrap_or(0.0) };
+    let finished =
+        if situation.load.finished > 0.0 { situation.load.finished } else { evidence.figures.typical("client.completed").unwrap_or(0.0) };
     if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= NEAR_FULL) && situation.load.waiting_max <= 0.0 {
         return Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "server.finished"],
@@ -55,7 +56,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     if preempted <= 0.0 || share < PREEMPTED_SHARE || usage.is_some_and(|usage| usage < NEAR_FULL) {
         return clear(
             vec![("preempted_per_finished", if preempted > 0.0 { share } else { 0.0 }), ("kv_usage_max", usage.unwrap_or(0.0))],
-            format!("{} preemptions over {} finished requests, KV usage at most {}", count(preempted), count(finished), percent(usage.unwrap_or(0.0))),
+            format!(
+                "{} preemptions over {} finished requests, KV usage at most {}",
+                count(preempted),
+                count(finished),
+                percent(usage.unwrap_or(0.0))
+            ),
         );
     }
     Answer::Found(Box::new(found(situation, preempted, finished, share)))
@@ -80,19 +86,35 @@ fn found(situation: &Situation<'_>, preempted: f64, finished: f64, share: f64) -
     let claims = claims(situation, requeued_s, recomputed_s);
     let usage = situation.load.kv_usage_max.unwrap_or(1.0);
     let n = situation.n();
-    let waits = if situation.phase_s(Phase::Queue) > 0.0 { format!(", and requests wait {} for blocks", seconds(situation.phase_s(Phase::Queue))) } else { String::new() };
-    let over = if finished > 0.0 { format!("{} preemptions over {} finished requests", count(preempted), count(finished)) } else { format!("{} preemptions", count(preempted)) };
+    let waits = if situation.phase_s(Phase::Queue) > 0.0 {
+        format!(", and requests wait {} for blocks", seconds(situation.phase_s(Phase::Queue)))
+    } else {
+        String::new()
+    };
+    let over = if finished > 0.0 {
+        format!("{} preemptions over {} finished requests", count(preempted), count(finished))
+    } else {
+        format!("{} preemptions", count(preempted))
+    };
     Found {
         summary: format!("{over} at KV usage up to {}", percent(usage)),
         sentence: format!("The KV cache is full ({}) and pushes running requests out: {over}{waits}.", percent(usage)),
         claims,
-        cost: (situation.account.n > 1).then(|| Quantity { value: (requeued_s + recomputed_s) / n + situation.gates.share(Gate::Kv) * situation.phase_s(Phase::Queue), unit: "s".into() }),
+        cost: (situation.account.n > 1).then(|| Quantity {
+            value: (requeued_s + recomputed_s) / n + situation.gates.share(Gate::Kv) * situation.phase_s(Phase::Queue),
+            unit: "s".into(),
+        }),
         evidence: vec![
             figure("kv.preemptions", preempted, "count", "growth in the window"),
             figure("preempted per finished request", share, "ratio", "counters"),
             figure("kv.usage.max", usage, "ratio", "scrapes"),
             figure("requeue wait", requeued_s, "request_s", "integral of waiting minus sum of queue times"),
-            figure("recomputed prefill", recomputed_s, "request_s", "preemptions x mean held tokens x step law's prefill cost; no engine counts it"),
+            figure(
+                "recomputed prefill",
+                recomputed_s,
+                "request_s",
+                "preemptions x mean held tokens x step law's prefill cost; no engine counts it",
+            ),
         ],
         hypotheses: hypotheses(situation, preempted, finished),
         falsified_by: "no preemption in a window with the same load and usage near full".into(),
@@ -133,7 +155,11 @@ fn claims(situation: &Situation<'_>, requeued_s: f64, recomputed_s: f64) -> Vec<
         // Held tokens are between the prompt alone and the whole request.
         claims.push(Claim {
             phase: Phase::Decode,
-            what: Extent::Fraction { lo: share(requeued_s), mid: share(requeued_s + recomputed_s), hi: share(requeued_s + 1.5 * recomputed_s) },
+            what: Extent::Fraction {
+                lo: share(requeued_s),
+                mid: share(requeued_s + recomputed_s),
+                hi: share(requeued_s + 1.5 * recomputed_s),
+            },
             basis: Basis::Derived,
         });
     }
@@ -179,26 +205,49 @@ fn needed_tokens(situation: &Situation<'_>) -> Option<f64> {
     let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
     let law = situation.law.central()?;
     let running = crate::seats::equilibrium(&law, load.arrivals_per_s? / load.engine_count.max(1) as f64, uncached, output)?;
-    Some(model::queueing::poisson_quantile(running, 0.99) * (load.prompt_tokens? + output))
+    Some(model::queueing::poisson_quantile(running, 0.99)? as f64 * (load.prompt_tokens? + output))
 }
 
 fn more_blocks(situation: &Situation<'_>, preempted: f64, finished: f64) -> Hypothesis {
     let settings = &situation.evidence.settings;
-    let block = situation.evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(16.0, |series| series.max().max(1.0));
+    let block =
+        situation.evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(16.0, |series| series.max().max(1.0));
     let change = if let Some(blocks) = settings.number("config.num_gpu_blocks_override") {
         let (name, valid_for) = flag(situation.subject, "num_gpu_blocks_override");
         let needed = needed_tokens(situation).map_or(2.0 * blocks, |tokens| (tokens / block).ceil() + 1.0).max(blocks + 1.0);
         let instruction = format!("{name} {}, or drop the override", count(needed));
-        Change { flag: name, from: count(blocks), to: count(needed), from_source: situation.setting_origin("config.num_gpu_blocks_override"), needs: "restart".into(), reload_s: situation.evidence.reload_s, valid_for, instruction }
+        Change {
+            flag: name,
+            from: count(blocks),
+            to: count(needed),
+            from_source: situation.setting_origin("config.num_gpu_blocks_override"),
+            needs: "restart".into(),
+            reload_s: situation.evidence.reload_s,
+            valid_for,
+            instruction,
+        }
     } else {
         let (name, valid_for) = flag(situation.subject, "kv_dtype");
         let now = settings.get("config.kv_dtype").map_or("auto", |setting| setting.value.as_str()).to_string();
         let instruction = format!("{name} fp8 (halves what a token holds)");
-        Change { flag: name, from: now, to: "fp8".into(), from_source: situation.setting_origin("config.kv_dtype"), needs: "restart".into(), reload_s: situation.evidence.reload_s, valid_for, instruction }
+        Change {
+            flag: name,
+            from: now,
+            to: "fp8".into(),
+            from_source: situation.setting_origin("config.kv_dtype"),
+            needs: "restart".into(),
+            reload_s: situation.evidence.reload_s,
+            valid_for,
+            instruction,
+        }
     };
     Hypothesis {
         id: String::new(),
-        risk: if change.to == "fp8" { "FP8 KV may cost accuracy: check an evaluation".into() } else { "blocks need memory: the engine refuses to start if it is not there".into() },
+        risk: if change.to == "fp8" {
+            "FP8 KV may cost accuracy: check an evaluation".into()
+        } else {
+            "blocks need memory: the engine refuses to start if it is not there".into()
+        },
         rollback: format!("{} {}", change.flag, change.from),
         undo_if: "preemptions go on or the engine runs out of memory".into(),
         predictions: predictions(situation, preempted, finished, true),
@@ -256,7 +305,11 @@ fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: b
         let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
         list.push(
             Movement::new(signal, "TTFT mean", "s", Direction::Down, Some(ttft_s))
-                .to(0.5 * (ttft_s - queue_s).max(0.0), (ttft_s - queue_s).max(0.0) + (kept * queue_s).max(0.1 * queue_s), "measured queue removed")
+                .to(
+                    0.5 * (ttft_s - queue_s).max(0.0),
+                    (ttft_s - queue_s).max(0.0) + (kept * queue_s).max(0.1 * queue_s),
+                    "measured queue removed",
+                )
                 .build(),
         );
     }

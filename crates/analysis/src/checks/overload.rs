@@ -50,12 +50,18 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some((gate, share)) = situation.gates.largest().filter(|(gate, share)| *gate != Gate::Compute && *share >= OTHER_GATE) {
         let seats_help = gate != Gate::SeqCap || !matches!(headroom(&situation.law, load), Headroom::No { .. });
         if seats_help {
-            return clear(margin(), format!("{} holds {} of the waiting: a limit that can be moved comes first", gate.as_str(), percent(share)));
+            return clear(
+                margin(),
+                format!("{} holds {} of the waiting: a limit that can be moved comes first", gate.as_str(), percent(share)),
+            );
         }
     }
     if !load.growing && !saturated {
         return match rho {
-            Some(rho) => clear(margin(), format!("utilization is {} with every limit raised, and the number in the system does not grow", percent(rho))),
+            Some(rho) => clear(
+                margin(),
+                format!("utilization is {} with every limit raised, and the number in the system does not grow", percent(rho)),
+            ),
             None if situation.evidence.engines.len() > 1 || load.waiting_max <= 0.0 => {
                 clear(margin(), "the number of requests in the system does not grow on every engine".to_string())
             }

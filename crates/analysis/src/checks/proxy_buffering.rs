@@ -74,12 +74,24 @@ fn find(situation: &Situation<'_>) -> Answer {
             Some(held_s),
         ));
     }
-    Answer::Found(Box::new(found(situation, &Delays { server_s, client_s, held_s }, together, if stamped { Basis::Measured } else { Basis::Derived })))
+    Answer::Found(Box::new(found(
+        situation,
+        &Delays { server_s, client_s, held_s },
+        together,
+        if stamped { Basis::Measured } else { Basis::Derived },
+    )))
 }
 
 /// Whether the load client waited for CPU longer than it ran.
 fn client_was_starved(situation: &Situation<'_>) -> Option<bool> {
-    let growth = |signal: &str| situation.evidence.host.iter().find(|(name, _)| name.starts_with(signal) && name.contains("role=\"load_client")).map(|(_, series)| Series::growth(series));
+    let growth = |signal: &str| {
+        situation
+            .evidence
+            .host
+            .iter()
+            .find(|(name, _)| name.starts_with(signal) && name.contains("role=\"load_client"))
+            .map(|(_, series)| Series::growth(series))
+    };
     let (wait, run) = (growth("proc.runqueue_wait{")?, growth("proc.run_time{")?);
     Some(wait > run)
 }
@@ -96,7 +108,16 @@ fn found(situation: &Situation<'_>, delays: &Delays, together: f64, basis: Basis
     let mut rows = vec![
         figure("server.ttft.mean", server_s, "s", "scrapes"),
         figure("client.ttft.mean", client_s, "s", "client rows"),
-        figure("held before the first piece", held_s, "s", if basis == Basis::Measured { "gateway stamps: first byte in to first byte out" } else { "server decode time minus the stream's own length" }),
+        figure(
+            "held before the first piece",
+            held_s,
+            "s",
+            if basis == Basis::Measured {
+                "gateway stamps: first byte in to first byte out"
+            } else {
+                "server decode time minus the stream's own length"
+            },
+        ),
         figure("coalesced gaps", together, "ratio", "client rows: gaps under 5 % of the engine's"),
     ];
     let itl = situation.evidence.observed("server.itl").and_then(|delta| delta.mean());
@@ -105,8 +126,19 @@ fn found(situation: &Situation<'_>, delays: &Delays, together: f64, basis: Basis
     }
     assemble(
         Wording {
-            summary: format!("the first token leaves the server after {}, reaches the client after {}; {} of the gaps are clumped", seconds(server_s), seconds(client_s), percent(together)),
-            sentence: format!("The stream is held back {} on its way: TTFT is {} at the server and {} at the client, where {} of the pieces arrive in clumps.", seconds(held_s), seconds(server_s), seconds(client_s), percent(together)),
+            summary: format!(
+                "the first token leaves the server after {}, reaches the client after {}; {} of the gaps are clumped",
+                seconds(server_s),
+                seconds(client_s),
+                percent(together)
+            ),
+            sentence: format!(
+                "The stream is held back {} on its way: TTFT is {} at the server and {} at the client, where {} of the pieces arrive in clumps.",
+                seconds(held_s),
+                seconds(server_s),
+                seconds(client_s),
+                percent(together)
+            ),
         },
         vec![Claim { phase: Phase::Stream, what: Extent::exactly(1.0), basis }],
         held_s,
@@ -120,7 +152,13 @@ struct Wording {
     sentence: String,
 }
 
-fn assemble(words: Wording, claims: Vec<Claim>, held_s: f64, evidence: Vec<Evidence>, predictions: Vec<crate::contract::Prediction>) -> Found {
+fn assemble(
+    words: Wording,
+    claims: Vec<Claim>,
+    held_s: f64,
+    evidence: Vec<Evidence>,
+    predictions: Vec<crate::contract::Prediction>,
+) -> Found {
     Found {
         summary: words.summary,
         sentence: words.sentence,
@@ -166,7 +204,11 @@ fn predictions(situation: &Situation<'_>, delays: &Delays, itl: Option<f64>) -> 
     ];
     if let Some(itl) = itl {
         let now = client_gap_mean_s(situation);
-        list.push(Movement::new("client.itl.mean", "ITL mean", "s", Direction::Up, now).to(0.7 * itl, 1.4 * itl, "gaps become the engine's own").build());
+        list.push(
+            Movement::new("client.itl.mean", "ITL mean", "s", Direction::Up, now)
+                .to(0.7 * itl, 1.4 * itl, "gaps become the engine's own")
+                .build(),
+        );
     }
     list
 }
@@ -194,7 +236,10 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
     let (rise, fall) = (client_s / server_s, client_itl / server_itl);
     // ITL must fall to half: pieces of a stream that is only delayed keep their rhythm.
     if client_s - server_s <= 0.0 || fall > 0.5 {
-        return clear(vec![("ttft_ratio", rise), ("itl_ratio", fall)], format!("TTFT {} and ITL {} of the inner vantage's", percent(rise), percent(fall)));
+        return clear(
+            vec![("ttft_ratio", rise), ("itl_ratio", fall)],
+            format!("TTFT {} and ITL {} of the inner vantage's", percent(rise), percent(fall)),
+        );
     }
     let held_s = client_s - server_s;
     let rows = vec![
@@ -205,8 +250,21 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
     ];
     Answer::Found(Box::new(assemble(
         Wording {
-            summary: format!("TTFT rises from {} ({whose}) to {} while ITL falls from {} to {}", seconds(server_s), seconds(client_s), seconds(server_itl), seconds(client_itl)),
-            sentence: format!("The stream is held back {} on its way: TTFT rises from {} to {} while ITL falls from {} to {}.", seconds(held_s), seconds(server_s), seconds(client_s), seconds(server_itl), seconds(client_itl)),
+            summary: format!(
+                "TTFT rises from {} ({whose}) to {} while ITL falls from {} to {}",
+                seconds(server_s),
+                seconds(client_s),
+                seconds(server_itl),
+                seconds(client_itl)
+            ),
+            sentence: format!(
+                "The stream is held back {} on its way: TTFT rises from {} to {} while ITL falls from {} to {}.",
+                seconds(held_s),
+                seconds(server_s),
+                seconds(client_s),
+                seconds(server_itl),
+                seconds(client_itl)
+            ),
         },
         vec![Claim { phase: Phase::Stream, what: Extent::exactly(1.0), basis: Basis::Typed }],
         held_s,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use capture::settings::source_rank;
 use capture::Capture;
+use capture::settings::source_rank;
 
 /// One effective setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
