@@ -93,7 +93,10 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
     STOP.store(false, Ordering::Relaxed);
     let progress = Progress::new();
     progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.window.as_secs_f64()));
-    let show = |seen: live::Seen| progress.show("of the window", seen.elapsed.as_secs(), pace.window.as_secs());
+    let show = |seen: live::Seen| {
+        let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
+        progress.show(&message, seen.elapsed.as_millis() as u64, pace.window.as_millis() as u64);
+    };
     let scrapes: Vec<_> = std::thread::scope(|scope| {
         let readers: Vec<_> = addresses
             .iter()

@@ -5,6 +5,7 @@
 mod args;
 mod atomic_file;
 mod commands;
+mod curves;
 mod evidence;
 mod exit;
 mod out;

@@ -5,14 +5,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use analysis::{DiagnoseOptions, diagnose};
-use capture::Capture;
 use clap::builder::PossibleValuesParser;
 use report::views;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
-use crate::{atomic_file, out, quantity};
+use crate::{atomic_file, curves, out, quantity};
 
 /// Symptoms a user can state.
 const SYMPTOMS: [&str; 8] = [
@@ -97,12 +96,7 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     };
     out::print(&text)?;
     if let Some(path) = &args.html {
-        atomic_file::write(path, views::html::render(&report, &curves(&capture)).as_bytes())?;
+        atomic_file::write(path, views::html::render(&report, &curves::of(&capture)).as_bytes())?;
     }
     Ok(if args.exit_zero { Exit::Done } else { report.verdict.status.into() })
-}
-
-/// The curves an HTML report shows.
-fn curves(_capture: &Capture) -> Vec<report::Curve> {
-    Vec::new()
 }
