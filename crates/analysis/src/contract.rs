@@ -112,6 +112,9 @@ pub struct Subject {
     pub sources: Vec<SourceRead>,
     /// What could not be established.
     pub not_established: Vec<String>,
+    /// Where the evidence comes from: `recorded`, `trace`, `report`, `simulated`, `typed`; empty when unknown. The weakest of the sources.
+    #[serde(default)]
+    pub provenance: String,
 }
 
 /// Process layout and where it was read.

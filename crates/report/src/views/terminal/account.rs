@@ -1,0 +1,179 @@
+//! Where the time went: the parts of a request with bars and, where request rows exist, the slow tail beside them.
+//!
+//! Neighbors of one layer below 2 % share a line. Without a request account the devices' busy and idle time stands here.
+
+use analysis::contract::{Accounts, DeviceAccount, Report, RequestPart, TailRule};
+
+use super::screen::{Screen, Style};
+use crate::wrap::NO_BREAK;
+use crate::{clean, figures, phrases};
+
+/// Width of the part column, label indent included.
+const PART: usize = 18;
+/// Columns the table takes at most: figures far apart are hard to read together.
+const WIDE: usize = 80;
+/// A part below this share joins a small neighbor's line.
+const SMALL: f64 = 0.02;
+/// Width of a share, the space before it included.
+const SHARE: usize = 6;
+/// Bar cells of a whole, where there is room.
+const BAR: usize = 20;
+/// Width of a device's times, spaces around them included.
+const DEVICE_TIMES: usize = 30;
+/// Devices on the screen.
+const DEVICES: usize = 8;
+
+/// Where the columns behind the seconds lie.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// Bar cells of a whole.
+    bar: usize,
+    /// Where bar and remark must end.
+    limit: usize,
+    /// Where the tail's share ends, where there is a tail.
+    tail_end: Option<usize>,
+}
+
+/// One line of the table.
+struct Line {
+    label: String,
+    mean_s: f64,
+    share: f64,
+    tail_share: Option<f64>,
+    remark: String,
+}
+
+pub(super) fn write(screen: &mut Screen, report: &Report) {
+    let accounts = &report.accounts;
+    if accounts.request.is_empty() {
+        write_devices(screen, &accounts.device);
+        return;
+    }
+    let tail = accounts.tail_rule.as_ref().filter(|_| accounts.request.iter().any(|part| part.tail.is_some()));
+    let tail_end = write_header(screen, report, tail);
+    let lines = lines(&accounts.request);
+    let cells: Vec<String> = lines.iter().map(|line| figures::part_of(line.mean_s, whole_s(accounts), "s")).collect();
+    let wide = cells.iter().map(|cell| clean::columns(cell)).max().unwrap_or(0);
+    let head = PART + wide + SHARE;
+    let limit = tail_end.map_or(screen.width().min(WIDE), |end| end.saturating_sub(SHARE));
+    let columns = Columns { bar: limit.saturating_sub(head + 2).min(BAR), limit, tail_end };
+    for (line, cell) in lines.iter().zip(&cells) {
+        write_line(screen, line, &format!("{cell:>wide$}"), columns);
+    }
+    if tail.is_none() {
+        screen.remark(2, "slowest requests not shown: only histograms exist, no request rows");
+    }
+}
+
+/// The mean whole request; the sum of the parts where it is not given.
+fn whole_s(accounts: &Accounts) -> f64 {
+    accounts.request_mean_s.unwrap_or_else(|| accounts.request.iter().map(|part| part.mean_s).sum())
+}
+
+/// The line above the table; answers where the tail's share column ends.
+fn write_header(screen: &mut Screen, report: &Report, tail: Option<&TailRule>) -> Option<usize> {
+    let accounts = &report.accounts;
+    let mut left = format!("where {} went", figures::seconds(whole_s(accounts)));
+    if accounts.request_count > 0 {
+        let during = phrases::window_s(report).map(|window_s| format!(" in {}", figures::duration(window_s)));
+        left =
+            format!("{left}{NO_BREAK}{NO_BREAK} mean of {} requests{}", figures::count(accounts.request_count), during.unwrap_or_default());
+    }
+    let Some(rule) = tail else {
+        screen.text(&left, Style::Plain);
+        return None;
+    };
+    let group = format!("slowest {}", figures::share(1.0 - rule.quantile));
+    let right = format!("{group}: {}", figures::seconds(rule.mean_s));
+    let start = screen.width().min(WIDE).saturating_sub(clean::columns(&right));
+    let used = clean::columns(&left);
+    if used + 3 <= start {
+        let left = left.replace(NO_BREAK, " ");
+        screen.row(&[(&left, Style::Plain), (&" ".repeat(start - used), Style::Plain), (&right, Style::Plain)]);
+    } else {
+        screen.text(&left, Style::Plain);
+        screen.row(&[(&" ".repeat(start), Style::Plain), (&right, Style::Plain)]);
+    }
+    Some(start + clean::columns(&group))
+}
+
+fn write_line(screen: &mut Screen, line: &Line, seconds: &str, columns: Columns) {
+    let label = format!("{:<PART$}", format!("  {}", line.label));
+    let head = format!("{label}{seconds}{:>SHARE$}  ", figures::share_cell(line.share));
+    let bar = bar(line.share, columns.bar, screen.blocks());
+    let mut used = clean::columns(&head) + clean::columns(&bar);
+    let gap = if bar.is_empty() { 0 } else { 2 };
+    let fits = !line.remark.is_empty() && used + gap + clean::columns(&line.remark) <= columns.limit;
+    let beside = if fits { format!("{}{}", " ".repeat(gap), line.remark) } else { String::new() };
+    used += clean::columns(&beside);
+    let tail = line.tail_share.zip(columns.tail_end).map_or(String::new(), |(share, end)| {
+        let cell = figures::share_cell(share);
+        format!("{:>width$}", cell, width = end.saturating_sub(used))
+    });
+    screen.row(&[(&head, Style::Plain), (&bar, Style::Plain), (&beside, Style::Faint), (&tail, Style::Plain)]);
+    if !fits && !line.remark.is_empty() {
+        screen.remark(4, &line.remark);
+    }
+}
+
+/// A bar of `share` of `full` cells; eighths of a cell where block characters may be used.
+fn bar(share: f64, full: usize, blocks: bool) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let cells = share.clamp(0.0, 1.0) * full as f64;
+    if !cells.is_finite() {
+        return String::new();
+    }
+    if !blocks {
+        return "#".repeat(cells.round() as usize);
+    }
+    let eighths = (cells * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+/// Parts as lines; small neighbors of one layer share one.
+fn lines(parts: &[RequestPart]) -> Vec<Line> {
+    let mut groups: Vec<Vec<&RequestPart>> = Vec::new();
+    let small = |part: &RequestPart| part.share < SMALL && part.remark.is_empty() && part.part != "unattributed";
+    for part in parts {
+        match groups.last_mut() {
+            Some(group) if small(part) && group.iter().all(|other| small(other) && other.layer == part.layer) => group.push(part),
+            _ => groups.push(vec![part]),
+        }
+    }
+    groups.iter().map(|group| line(group)).collect()
+}
+
+fn line(group: &[&RequestPart]) -> Line {
+    let names: Vec<String> = group.iter().map(|part| clean::name(&part.part, PART - 4)).collect();
+    let label = match names.join(", ") {
+        label if clean::columns(&label) <= PART - 3 => label,
+        _ => format!("{} to {}", names[0], names[names.len() - 1]),
+    };
+    let tail_share = group.iter().filter_map(|part| part.tail.as_ref()).map(|tail| tail.share);
+    Line {
+        label: clean::name(&label, PART - 3),
+        mean_s: group.iter().map(|part| part.mean_s).sum(),
+        share: group.iter().map(|part| part.share).sum(),
+        tail_share: group.iter().any(|part| part.tail.is_some()).then(|| tail_share.sum()),
+        remark: clean::short(&group[0].remark, phrases::NAME_LIMIT),
+    }
+}
+
+/// Busy and idle time of the devices, where no request was seen.
+fn write_devices(screen: &mut Screen, devices: &[DeviceAccount]) {
+    let Some(first) = devices.first() else { return };
+    screen.text(&format!("where {} went, per device", figures::nanoseconds(first.window_ns)), Style::Plain);
+    let label_wide = screen.width().saturating_sub(DEVICE_TIMES).min(24);
+    let full = screen.width().saturating_sub(label_wide + DEVICE_TIMES).min(BAR);
+    for device in &devices[..devices.len().min(DEVICES)] {
+        let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
+        let label = clean::name(&format!("{} {}", device.device, device.name), label_wide);
+        let pad = " ".repeat(label_wide.saturating_sub(clean::columns(&label)));
+        let times = format!("busy {:>4}  idle {:>8}", figures::share_cell(busy), figures::nanoseconds(device.idle_ns));
+        let bar = bar(busy, full, screen.blocks());
+        screen.row(&[(&format!("  {label}{pad}  {times}  "), Style::Plain), (&bar, Style::Plain)]);
+    }
+    if devices.len() > DEVICES {
+        screen.remark(2, &format!("and {} more devices", devices.len() - DEVICES));
+    }
+}
