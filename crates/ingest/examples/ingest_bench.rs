@@ -63,7 +63,10 @@ fn scrape(at: u64, text: &mut String) {
     let _ = writeln!(text, "# SCRAPE ts={}.429 dur=0.012", 1_796_036_000 + at);
     let mut series = 0;
     for (which, name) in HISTOGRAMS.iter().enumerate() {
-        let _ = writeln!(text, "# HELP vllm:{name} Histogram of something that is described at some length here.\n# TYPE vllm:{name} histogram");
+        let _ = writeln!(
+            text,
+            "# HELP vllm:{name} Histogram of something that is described at some length here.\n# TYPE vllm:{name} histogram"
+        );
         for (bucket, bound) in BOUNDS.iter().enumerate() {
             let count = at * (bucket as u64 + 1) * (which as u64 + 3);
             let _ = writeln!(text, "vllm:{name}_bucket{{{LABELS},le=\"{bound}\"}} {count}.0");

@@ -168,15 +168,14 @@ impl Parser {
         if !self.scrape.is_open {
             self.open_unseparated(number, builder);
         }
-        let (series, rest) = match self.predicted(line) {
-            Some(found) => found,
-            None => {
-                let Some((text, rest)) = split_sample(line) else {
-                    self.unreadable(line, number, is_cut, builder);
-                    return;
-                };
-                (self.catalog.find_or_add(text, &mut self.rows, builder), rest)
-            }
+        let (series, rest) = if let Some(found) = self.predicted(line) {
+            found
+        } else {
+            let Some((text, rest)) = split_sample(line) else {
+                self.unreadable(line, number, is_cut, builder);
+                return;
+            };
+            (self.catalog.find_or_add(text, &mut self.rows, builder), rest)
         };
         if self.next_order.len() < MAX_SCRAPE_LINES {
             self.next_order.push(series);
@@ -417,6 +416,6 @@ pub(crate) fn read_scrapes(
         long_lines = long_lines.or(input.finish().long_lines);
     }
     parser.finish(false, builder);
-    let sha256 = sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = crate::input::hex(&sha.finalize());
     crate::input::Finished { sha256, byte_count, damage: None, long_lines }
 }

@@ -106,11 +106,7 @@ pub(super) fn defaults(query: &DefaultsQuery<'_>) -> Vec<(&'static str, String)>
     let Some(version) = version_of(query.version) else { return Vec::new() };
     let plan = Plan { query, version, device: device_of(query.device) };
     let mut found = plan.all_versions();
-    match plan.is_v1() {
-        Some(true) => found.extend(plan.v1()),
-        Some(false) => found.extend(plan.v0()),
-        None => {}
-    }
+    found.extend(if plan.is_v1() { plan.v1() } else { plan.v0() });
     found.retain(|(key, _)| !query.stated.contains_key(*key));
     found
 }
@@ -132,12 +128,10 @@ impl Plan<'_> {
 
     /// Which engine runs: what a source says, else what the version does. 0.8 to 0.10 fall back to V0 for some models,
     /// which the log would have said.
-    fn is_v1(&self) -> Option<bool> {
-        match (self.query.generation, self.version) {
-            ("V1", _) => Some(true),
-            ("V0", _) => Some(false),
-            (_, 800..) => Some(true),
-            (_, ..=799) => Some(false),
+    fn is_v1(&self) -> bool {
+        match self.query.generation {
+            "" => self.version >= 800,
+            stated => stated == "V1",
         }
     }
 
@@ -193,6 +187,7 @@ impl Plan<'_> {
         Some(of("config.tensor_parallel")? * of("config.pipeline_parallel")?)
     }
 
+    #[expect(clippy::match_same_arms, reason = "one arm per device and range reads as the table it is")]
     fn tokens(&self) -> Option<u64> {
         match (self.device?, self.version) {
             (Device::Cpu, 1100..) => self.world().map(|world| 2048 * world),
@@ -207,6 +202,7 @@ impl Plan<'_> {
         }
     }
 
+    #[expect(clippy::match_same_arms, reason = "one arm per device and range reads as the table it is")]
     fn seqs(&self) -> Option<u64> {
         match (self.device?, self.version) {
             (Device::Cpu, 1100..) => self.world().map(|world| 128 * world),

@@ -98,7 +98,7 @@ impl Rows {
             self.saw_model = true;
             builder.capture.manifest.subject.model = model.to_string();
         }
-        let core = label(found, engine.engine_label);
+        let core = label(found, engine.core_label);
         let core = if core.is_empty() { "0" } else { core };
         let mut pairs = vec![("replica", builder.context.replica_label()), ("engine", core)];
         pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
