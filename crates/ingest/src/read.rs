@@ -53,8 +53,13 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
 
 /// Reads one source from memory. What cannot be read is an issue of the capture.
 pub fn read_bytes(name: &str, bytes: &[u8], options: &Options<'_>) -> Capture {
-    let mut input = Input::new(Box::new(bytes), options);
+    let input = Input::new(Box::new(bytes), options);
     let format = formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() });
+    read_as(format, name, input)
+}
+
+/// Reads one source as a source of `format`, whatever it looks like.
+pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>) -> Capture {
     let naming = naming::of(name);
     let context = Context { replica: naming.replica, scrape_time: naming.time, ..Context::default() };
     let mut builder = Builder::new(&crate::secrets::redact(name), format.id, &context);

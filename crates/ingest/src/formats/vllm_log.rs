@@ -19,6 +19,8 @@ pub(crate) const FORMAT: Format = Format { id: "vllm_log", stage: Stage::Floatin
 
 /// Year of a log when nothing says: a leap year, so that every date exists.
 const NO_YEAR: i16 = 1972;
+/// How far a time may be off when the year is not known: from then to now and some years more.
+const NO_YEAR_ERROR_NS: i64 = 2_000_000_000_000_000_000;
 /// vLLM's interval between periodic lines.
 const PERIOD_NS: i64 = 10 * SECOND_NS;
 /// Longest start-up line that is looked at.
@@ -35,7 +37,8 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut reader = LogReader::new(builder);
     while let Some(line) = input.next_line() {
-        if line.bytes.len() > MAX_MESSAGE_BYTES {
+        // The web server's own lines tell nothing here and are most of a busy log.
+        if line.bytes.len() > MAX_MESSAGE_BYTES || line.bytes.starts_with(b"INFO:  ") {
             continue;
         }
         // A progress bar leaves its last state behind the last carriage return.
@@ -194,7 +197,7 @@ impl LogReader {
             source,
             domain: "log local time".to_string(),
             offset_ns: shift.offset_ns,
-            error_ns: if has_year { shift.error_ns } else { i64::MAX },
+            error_ns: if has_year { shift.error_ns } else { NO_YEAR_ERROR_NS },
             method: format!("{year}{}", shift.method),
         });
     }
