@@ -90,3 +90,19 @@ fn progress_reaches_the_number_of_sources() {
     ingest::read(&[data("vllm-cpu")], &Options { progress: Some(&note), ..Options::default() }).unwrap();
     assert_eq!(seen.get(), (6, 6));
 }
+
+#[test]
+fn a_capture_of_a_newer_schema_is_refused_alone_and_told_beside_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("newer.capture");
+    fs::create_dir(&capture).unwrap();
+    let manifest =
+        r#"{"kind": "inferoscope.capture", "schema_version": 4000, "subject": {}, "sources": [], "clocks": [], "row_counts": {}}"#;
+    fs::write(capture.join("manifest.json"), manifest).unwrap();
+    let error = ingest::read(std::slice::from_ref(&capture), &Options::default()).unwrap_err();
+    assert!(matches!(&error, IngestError::Capture { path, .. } if *path == capture), "{error}");
+    fs::copy(data("vllm-cpu/command.txt"), folder.path().join("command.txt")).unwrap();
+    let both = import(&[folder.path().to_path_buf()]);
+    let codes: Vec<&str> = both.tables.issues.code.iter().map(|name| both.text(*name)).collect();
+    assert_eq!((codes, both.manifest.sources.len()), (vec!["unreadable_capture"], 1));
+}

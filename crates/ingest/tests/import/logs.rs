@@ -221,10 +221,10 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         &import_text("engine.log", text),
         &["sources", "logs"],
         expect![[r#"
-        source engine.log attachment rows=2 unmapped=0
-        0   recompile limit=8
-        ! note attachment engine.log [] x1 found text of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
-    "#]],
+            source engine.log attachment rows=2 unmapped=0
+            0   recompile limit=8
+            ! note attachment engine.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+        "#]],
     );
     check(
         &import_text("runner.log", "max_concurrency=256 (source=fallback)\n"),
@@ -232,7 +232,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         expect![[r#"
             source runner.log attachment rows=1 unmapped=0
             runs=1 issues=1 attachments=1
-            ! note attachment runner.log [] x1 found text of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            ! note attachment runner.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
         "#]],
     );
 }

@@ -21,8 +21,10 @@ pub(crate) fn import_text(name: &str, text: &str) -> Capture {
     ingest::read_bytes(name, text.as_bytes(), &Options::default())
 }
 
+type Shown = fn(&Capture) -> String;
+
 /// How each table is shown.
-const TABLES: &[(&str, fn(&Capture) -> String)] = &[
+const TABLES: &[(&str, Shown)] = &[
     ("subject", subject),
     ("sources", sources),
     ("clocks", clocks),
