@@ -49,11 +49,13 @@ pub(crate) fn find_shift(span: (i64, i64), first_line: Option<i64>, context: &Co
 fn by_process_start(first: i64, context: &Context) -> Option<Shift> {
     let starts = &context.process_starts;
     let start = starts.get(context.replica_label()).or_else(|| starts.values().next().filter(|_| starts.len() == 1))?;
-    let quarters = (start - first).div_euclid(QUARTER_NS);
-    let candidates = [quarters, quarters + 1].map(|quarters| quarters * QUARTER_NS);
+    let quarters = start.checked_sub(first)?.div_euclid(QUARTER_NS);
+    let candidates = [quarters, quarters + 1].map(|quarters| quarters.saturating_mul(QUARTER_NS));
     // The first line follows the start of the process.
-    let offset_ns = candidates.into_iter().find(|offset| (-2 * SECOND_NS..START_SLACK_NS).contains(&(first + offset - start)))?;
-    (offset_ns.abs() <= FARTHEST * QUARTER_NS).then(|| Shift {
+    let offset_ns = candidates
+        .into_iter()
+        .find(|offset| (-2 * SECOND_NS..START_SLACK_NS).contains(&first.saturating_add(*offset).saturating_sub(*start)))?;
+    (offset_ns.saturating_abs() <= FARTHEST * QUARTER_NS).then(|| Shift {
         offset_ns,
         error_ns: SECOND_NS,
         method: "first line follows the start of the process by its metric; zone in whole quarters of an hour".to_string(),
@@ -64,8 +66,9 @@ fn by_process_start(first: i64, context: &Context) -> Option<Shift> {
 fn by_overlap(span: (i64, i64), reference: (i64, i64)) -> Shift {
     let shared = |quarters: i64| {
         let offset = quarters * QUARTER_NS;
-        let (from, to) = ((span.0 + offset).max(reference.0), (span.1 + offset).min(reference.1));
-        (to - from).max(-1) + 1
+        let from = span.0.saturating_add(offset).max(reference.0);
+        let to = span.1.saturating_add(offset).min(reference.1);
+        to.saturating_sub(from).clamp(-1, i64::MAX - 1) + 1
     };
     let mut best = 0;
     for distance in 1..=FARTHEST {
@@ -79,7 +82,7 @@ fn by_overlap(span: (i64, i64), reference: (i64, i64)) -> Shift {
         let method = "assumed UTC; no time in common with the other sources".to_string();
         return Shift { offset_ns: 0, error_ns: FARTHEST * QUARTER_NS, method, overlaps: false };
     }
-    let as_good = |quarters: &i64| shared(*quarters) * 100 >= shared(best) * 99;
+    let as_good = |quarters: &i64| shared(*quarters) / 99 >= shared(best) / 100;
     let farthest = (-FARTHEST..=FARTHEST).filter(as_good).map(|quarters| (quarters - best).abs()).max().unwrap_or(0);
     let zone = if best == 0 { "assumed UTC" } else { "zone in whole quarters of an hour" };
     Shift {

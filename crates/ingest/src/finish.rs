@@ -201,9 +201,9 @@ impl Conclusions {
 
 /// Two loads ran together when they share more than half of the shorter one's time.
 fn is_together(first: &Load, second: &Load) -> bool {
-    let shared = first.end_ns.min(second.end_ns) - first.start_ns.max(second.start_ns);
-    let shorter = (first.end_ns - first.start_ns).min(second.end_ns - second.start_ns);
-    shared * 2 > shorter
+    let shared = first.end_ns.min(second.end_ns).saturating_sub(first.start_ns.max(second.start_ns));
+    let length = |load: &Load| load.end_ns.saturating_sub(load.start_ns);
+    shared.saturating_mul(2) > length(first).min(length(second))
 }
 
 /// The signal a sweep varies, and its value at each load.

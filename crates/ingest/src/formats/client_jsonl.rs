@@ -91,7 +91,7 @@ impl Attempt {
             (Some(false), error) | (None, error @ Some(_)) => error_class(error.unwrap_or_default()),
             _ => "",
         };
-        let total: i64 = self.gaps_ns.iter().sum();
+        let total = sum_ns(&self.gaps_ns);
         let row = Request {
             t_sent_ns: start,
             run_idx: builder.context.run_idx,
@@ -129,6 +129,11 @@ impl Attempt {
         }
         true
     }
+}
+
+/// The length of a list of gaps.
+pub(super) fn sum_ns(gaps_ns: &[i64]) -> i64 {
+    gaps_ns.iter().fold(0, |sum, gap| sum.saturating_add(*gap))
 }
 
 /// Adds the chunks of one stream: the first at `first_ns`, each further one a gap later.

@@ -293,7 +293,7 @@ impl Parser {
             let place = format!("scrape {} (line {number})", self.scrape_count + 1);
             let sentence = format!(
                 "expected scrapes in the order of their times, found one {:.3} s before its predecessor: the clock jumped back",
-                (last - t_ns) as f64 / 1e9
+                last.saturating_sub(t_ns) as f64 / 1e9
             );
             builder.issue(Severity::Warning, "clock_backwards", &place, 1, sentence);
         }
@@ -305,7 +305,7 @@ impl Parser {
 
     fn open_unseparated(&mut self, number: u64, builder: &mut Builder<'_>) {
         let (t_ns, is_clocked) = match builder.context.scrape_time {
-            ScrapeTime::At(t_ns) => (t_ns + self.unclocked * ORDER_STEP_NS, true),
+            ScrapeTime::At(t_ns) => (t_ns.saturating_add(self.unclocked * ORDER_STEP_NS), true),
             ScrapeTime::Order(position) => ((position + self.unclocked) * ORDER_STEP_NS, false),
             ScrapeTime::Unknown => (self.unclocked * ORDER_STEP_NS, false),
         };

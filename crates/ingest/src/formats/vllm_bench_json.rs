@@ -8,7 +8,7 @@ use capture::{ClockAlignment, Request, Severity};
 
 use crate::builder::{Builder, Load, NO_POINT};
 use crate::clocks::{self, SECOND_NS};
-use crate::formats::client_jsonl::{add_chunks, error_class};
+use crate::formats::client_jsonl::{add_chunks, error_class, sum_ns};
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
 use crate::json::{Json, JsonResult};
@@ -121,8 +121,7 @@ impl BenchResult {
     /// Time from start to end of request `at`.
     fn done_after(&self, at: usize) -> Option<i64> {
         let latency = self.latencies.get(at).copied().flatten();
-        latency
-            .or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| gaps.iter().sum()))))
+        latency.or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| sum_ns(gaps)))))
     }
 
     fn add(&self, number: usize, builder: &mut Builder<'_>) {
@@ -216,7 +215,7 @@ impl BenchResult {
             t_first_content_ns: first,
             t_queued_ns: None,
             t_scheduled_ns: None,
-            t_last_token_ns: first.map(|first| first.saturating_add(gaps.iter().sum())),
+            t_last_token_ns: first.map(|first| first.saturating_add(sum_ns(gaps))),
             t_done_ns: self.done_after(at).map(|after| start.saturating_add(after)),
             tokens_in: get(&self.input_lens),
             tokens_out: get(&self.output_lens),

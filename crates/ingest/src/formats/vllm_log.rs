@@ -164,11 +164,11 @@ impl LogReader {
             self.has_year = true;
             self.year = find_year(stamp, builder);
         } else if self.last_month == 12 && stamp.month == 1 {
-            self.year += 1;
+            self.year = self.year.saturating_add(1);
         }
         self.last_month = stamp.month;
         let Some(t_ns) = stamp.utc_ns(self.year) else { return self.last_stamp.unwrap_or(0) };
-        self.backwards += i64::from(self.last_stamp.is_some_and(|last| t_ns + 60 * SECOND_NS < last));
+        self.backwards += i64::from(self.last_stamp.is_some_and(|last| t_ns.saturating_add(60 * SECOND_NS) < last));
         self.last_stamp = Some(t_ns);
         let span = self.span.get_or_insert((t_ns, t_ns));
         *span = (span.0.min(t_ns), span.1.max(t_ns));

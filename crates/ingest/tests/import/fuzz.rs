@@ -47,6 +47,9 @@ fn mutate(sample: &[u8], dice: &mut Dice) -> Vec<u8> {
         b"# SCRAPE ts=1 dur=1\n",
         b"99999999999999999999",
         b"=",
+        b"-9223372036.854775808",
+        b"9223372036.854775807",
+        b"NaN",
         b"'",
     ];
     let mut bytes = sample.to_vec();
