@@ -135,7 +135,7 @@ pub fn part_of(value: f64, whole: f64, unit: &str) -> String {
     }
     let scale = Scale::of(unit, whole);
     let digits = decimals(whole / scale.per);
-    let smallest = 10f64.powi(-(digits as i32));
+    let smallest = 0.1f64.powi(i32::try_from(digits).unwrap_or(9));
     match value / scale.per {
         0.0 => scale.attach("0"),
         scaled if scaled > 0.0 && scaled < smallest / 2.0 => format!("<{}", scale.attach(&fixed(smallest, digits))),

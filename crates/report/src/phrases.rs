@@ -12,6 +12,8 @@ pub(crate) const SENTENCE_LIMIT: usize = 600;
 pub(crate) const PHRASE_LIMIT: usize = 240;
 /// Characters of a name.
 pub(crate) const NAME_LIMIT: usize = 60;
+/// Rows of a table on a page; the document has them all.
+pub(crate) const ROW_LIMIT: usize = 300;
 /// Confidence from which the screen asks for no reason.
 const HIGH_CONFIDENCE: f64 = 0.9;
 
@@ -211,6 +213,11 @@ pub(crate) fn role(finding: &Finding) -> String {
     }
 }
 
+/// What stands under a table that was cut; empty where it was not.
+pub(crate) fn more_rows(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("{} more rows in the JSON document", figures::count(more as u64)) }
+}
+
 /// Fixes of one verdict, in the order given.
 pub(crate) fn remedies<'a>(report: &'a Report, verdict: &str) -> Vec<&'a Remedy> {
     report.futile.iter().filter(|remedy| remedy.verdict == verdict).collect()
@@ -337,15 +344,19 @@ pub(crate) fn place(issue: &InputIssue) -> String {
     [source, place].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// `engine 0.33.0, model, 1 x GPU`: what was measured, as far as it is known.
-pub(crate) fn subject(report: &Report) -> String {
-    let subject = &report.subject;
-    let engine = format!("{} {}", clean::name(&subject.engine, NAME_LIMIT), clean::name(&subject.engine_version, NAME_LIMIT));
-    let gpu = match (subject.gpu_count, clean::name(&subject.gpu, NAME_LIMIT)) {
+/// `8 x NVIDIA H100`; empty when unknown.
+pub(crate) fn devices(report: &Report) -> String {
+    match (report.subject.gpu_count, clean::name(&report.subject.gpu, NAME_LIMIT)) {
         (_, gpu) if gpu.is_empty() => String::new(),
         (0 | 1, gpu) => gpu,
         (gpu_count, gpu) => format!("{gpu_count} x {gpu}"),
-    };
-    let parts = [engine.trim().to_owned(), clean::name(&subject.model, NAME_LIMIT), gpu];
+    }
+}
+
+/// What was measured, as far as it is known: `vllm 0.33.0, model, 8 x NVIDIA H100`.
+pub(crate) fn subject(report: &Report) -> String {
+    let subject = &report.subject;
+    let engine = format!("{} {}", clean::name(&subject.engine, NAME_LIMIT), clean::name(&subject.engine_version, NAME_LIMIT));
+    let parts = [engine.trim().to_owned(), clean::name(&subject.model, NAME_LIMIT), devices(report)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }

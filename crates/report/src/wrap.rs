@@ -207,8 +207,7 @@ mod tests {
     use super::*;
 
     fn check(lines: &[String], expected: &Expect) {
-        let text: String = lines.iter().map(|line| format!("{line}|\n")).collect();
-        expected.assert_eq(&text);
+        expected.assert_eq(&lines.iter().map(|line| format!("{line}|\n")).collect::<Vec<_>>().concat());
     }
 
     #[test]

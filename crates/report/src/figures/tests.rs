@@ -6,11 +6,8 @@ use super::*;
 
 /// One line per value: what `write` makes of it.
 fn check<T: std::fmt::Debug>(values: &[T], write: impl Fn(&T) -> String, expected: &Expect) {
-    let mut lines = String::new();
-    for value in values {
-        lines.push_str(&format!("{value:?} => {}\n", write(value)));
-    }
-    expected.assert_eq(&lines);
+    let lines: Vec<String> = values.iter().map(|value| format!("{value:?} => {}\n", write(value))).collect();
+    expected.assert_eq(&lines.concat());
 }
 
 #[test]

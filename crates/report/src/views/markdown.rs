@@ -51,7 +51,7 @@ fn write_verdict(page: &mut Page, report: &Report) {
         let falsifier = text(&report.verdict.falsified_by);
         let next = report.verdict.next_suspect.as_deref().map(|next| format!(" Then suspect {}.", code(next)));
         if !falsifier.is_empty() {
-            page.paragraph(&format!("Wrong if {}{}", phrases::sentence(&falsifier), next.unwrap_or_default()));
+            page.paragraph(&format!("What would prove this wrong: {}{}", phrases::sentence(&falsifier), next.unwrap_or_default()));
         }
     }
 }

@@ -343,7 +343,14 @@ pub(crate) fn insufficient() -> Report {
     Report {
         subject: Subject { not_established: vec!["engine version".into(), "which GPU".into()], ..base.subject.clone() },
         window: Window { onset_ns: None, ongoing: None, ..base.window.clone() },
-        symptom: Symptom { noun: "the slow decode".into(), ..base.symptom.clone() },
+        symptom: Symptom {
+            id: "uniformly_slow_decode".into(),
+            size: Some(SignalValue { signal: "server.tpot.mean".into(), value: 0.048, unit: "s".into() }),
+            reference: Some(Reference { value: 0.013, unit: "s".into(), from: "step_law".into() }),
+            loss: None,
+            noun: "the slow decode".into(),
+            ..base.symptom.clone()
+        },
         verdict: Verdict {
             status: Status::InsufficientEvidence,
             layer: None,

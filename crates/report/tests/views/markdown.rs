@@ -21,7 +21,7 @@ fn the_target_case() {
 
             vllm 0.33.0, meta-llama/Llama-3.1-8B-Instruct, NVIDIA H100 80GB HBM3; 2026-07-14 02:48Z to 02:58Z, 10 min
 
-            Wrong if queue time stays above 0.5 s once 64 seats are free. Then suspect `overload`.
+            What would prove this wrong: queue time stays above 0.5 s once 64 seats are free. Then suspect `overload`.
 
             ## Do: `--max-num-seqs 64` (h1)
 
