@@ -14,6 +14,8 @@ pub(crate) const PHRASE_LIMIT: usize = 240;
 pub(crate) const NAME_LIMIT: usize = 60;
 /// Rows of a table on a page; the document has them all.
 pub(crate) const ROW_LIMIT: usize = 300;
+/// Share of the loss from which a check matters.
+const MATERIAL: f64 = 0.05;
 /// Confidence from which the screen asks for no reason.
 const HIGH_CONFIDENCE: f64 = 0.9;
 
@@ -93,7 +95,7 @@ pub(crate) fn since(report: &Report) -> String {
     };
     if window.engines > 0 {
         let counted = match report.verdict.status {
-            Status::Localized => format!("{} of {}", window.affected, window.engines),
+            Status::Localized if window.affected > 0 => format!("{} of {}", window.affected, window.engines),
             _ => window.engines.to_string(),
         };
         let engines = format!("{counted} {}", if window.engines == 1 { "engine" } else { "engines" });
@@ -163,16 +165,14 @@ pub(crate) fn present(change: &Change) -> String {
     }
 }
 
-/// What it takes: `restart, 74 s to reload`.
+/// What it takes: `restart, 74 s to reload`; empty when unknown.
 pub(crate) fn interruption(change: &Change) -> String {
     let needs = match change.needs.as_str() {
-        "" | "none" => "no restart".to_owned(),
+        "none" => "no restart".to_owned(),
         needs => clean::short(needs, NAME_LIMIT),
     };
-    match change.reload_s {
-        Some(reload_s) => format!("{needs}, {} to reload", figures::duration(reload_s)),
-        None => needs,
-    }
+    let reload = change.reload_s.map(|reload_s| format!("{} to reload", figures::duration(reload_s)));
+    [needs, reload.unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// A prediction in words.
@@ -252,15 +252,26 @@ pub(crate) fn window_s(report: &Report) -> Option<f64> {
 
 /// Checks that could not tell: what could own most first, those without a bound last.
 pub(crate) fn unknown_by_size(report: &Report) -> Vec<&Unknown> {
-    let size = |unknown: &Unknown| unknown.could_own_share.or(unknown.could_own.as_ref().map(|_| 0.0)).unwrap_or(-1.0);
+    let size = |unknown: &Unknown| {
+        let amount = unknown.could_own.as_ref().map(|amount| amount.value);
+        (unknown.could_own_share.or(amount.map(|_| 0.0)).unwrap_or(-1.0), amount.unwrap_or(0.0))
+    };
     let mut sorted: Vec<&Unknown> = report.unknown.iter().collect();
-    sorted.sort_by(|left, right| size(right).total_cmp(&size(left)));
+    sorted.sort_by(|left, right| {
+        let (left, right) = (size(left), size(right));
+        right.0.total_cmp(&left.0).then(right.1.total_cmp(&left.1))
+    });
     sorted
 }
 
-/// The check whose recording would decide most: the largest that could not tell and says how to record it.
+/// The check whose recording would decide most, among those that say how to record it: the largest material one, else one that
+/// nothing bounds, else the largest.
 pub(crate) fn decisive(report: &Report) -> Option<&Unknown> {
-    unknown_by_size(report).into_iter().find(|unknown| !unknown.record_with.is_empty())
+    let recordable: Vec<&Unknown> = unknown_by_size(report).into_iter().filter(|unknown| !unknown.record_with.is_empty()).collect();
+    let material = |unknown: &&Unknown| unknown.could_own_share.is_some_and(|share| share >= MATERIAL);
+    let unbounded = |unknown: &&Unknown| unknown.could_own_share.is_none() && unknown.could_own.is_none();
+    let found = recordable.iter().copied().find(|unknown| material(unknown));
+    found.or_else(|| recordable.iter().copied().find(|unknown| unbounded(unknown))).or(recordable.first().copied())
 }
 
 /// One recording, and the checks it would decide.

@@ -7,5 +7,6 @@ mod fixtures;
 mod html;
 mod json;
 mod markdown;
+mod registry;
 mod terminal;
 mod verify;

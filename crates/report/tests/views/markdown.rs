@@ -25,7 +25,8 @@ fn the_target_case() {
 
             ## Do: `--max-num-seqs 64` (h1)
 
-            - now 32, start-up dump; restart, 74 s to reload.
+            now 32, start-up dump; restart, 74 s to reload.
+
             - Risk: TPOT rises with the batch: by at most 1.2 ms
             - Undo if: vllm:num_preemptions_total moves or TPOT mean passes 14 ms
             - Rollback: `--max-num-seqs 32, restart`

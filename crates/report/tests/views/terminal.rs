@@ -335,22 +335,22 @@ fn a_trace_without_requests_shows_the_devices() {
         &fixtures::trace_only(),
         PLAIN_80,
         &expect![[r#"
-        KERNEL  launch_bound_steps
-        its share of the device's idle time is not measurable here, confidence 0.6
-        The device waits for launches: 929 kernels in 84.5 ms, 86 % of it idle.
-        Unvalidated: only typed evidence has ever exercised this check.
-        Confidence 0.6: capped: no recorded case backs this check yet.
+            KERNEL  launch_bound_steps
+            its share of the device's idle time is not measurable here, confidence 0.6
+            The device waits for launches: 929 kernels in 84.5 ms, 86 % of it idle.
+            Unvalidated: only typed evidence has ever exercised this check.
+            Confidence 0.6: capped: no recorded case backs this check yet.
 
-        do      drop --enforce-eager; restart
-        expect  graph share  0 %, rises
-        undo if memory for graphs leaves less than 2 GiB of KV cache
+            do      drop --enforce-eager; restart
+            expect  graph share  0 %, rises
+            undo if memory for graphs leaves less than 2 GiB of KV cache
 
-        where 84.5 ms went, per device
-          0 NVIDIA B200             busy 14 %  idle  72.9 ms  ###
-          1 NVIDIA B200             busy 95 %  idle  4.49 ms  ###################
-        trust   clocks joined within 12.4 µs
-        next    inferoscope verify before.capture after.capture --hypothesis h1
-    "#]],
+            where 84.5 ms went, per device
+              0 NVIDIA B200             busy 14 %  idle  72.9 ms  ###
+              1 NVIDIA B200             busy 95 %  idle  4.49 ms  ###################
+            trust   clocks joined within 12.4 us
+            next    inferoscope verify before.capture after.capture --hypothesis h1
+        "#]],
     );
 }
 

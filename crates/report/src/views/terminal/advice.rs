@@ -36,7 +36,11 @@ fn write_change(screen: &mut Screen, label: &str, advice: &Hypothesis) {
         present if present.is_empty() => present,
         present => format!("{NO_BREAK} ({present})"),
     };
-    let line = format!("{}{present}; {}", phrases::change(&advice.change), phrases::interruption(&advice.change));
+    let takes = match phrases::interruption(&advice.change) {
+        takes if takes.is_empty() => takes,
+        takes => format!("; {takes}"),
+    };
+    let line = format!("{}{present}{takes}", phrases::change(&advice.change));
     screen.labelled(label, &line, if label == "do" { Style::Strong } else { Style::Plain });
 }
 
