@@ -1,4 +1,37 @@
 //! Capture in, diagnosis out. Pure: no clock, file, socket, thread or randomness; the same capture gives the same
 //! report, byte for byte.
 
+pub mod account;
+pub mod arbiter;
+pub mod check;
+pub mod checks;
+pub mod claims;
+pub mod confidence;
 pub mod contract;
+pub mod diagnose;
+pub mod evidence;
+pub mod flags;
+pub mod floors;
+pub mod gates;
+pub mod law;
+pub mod ledger;
+pub mod limits;
+pub mod load;
+pub mod paths;
+pub mod phase;
+pub mod precedence;
+pub mod predict;
+pub mod record;
+pub mod seats;
+pub mod settlement;
+pub mod situation;
+pub mod stats;
+pub mod symptom;
+pub mod timeline;
+pub mod verdict;
+pub mod words;
+
+pub use crate::diagnose::{DiagnoseOptions, diagnose};
+pub mod verify;
+
+pub use crate::verify::verify;

@@ -1,1 +1,16 @@
-//! live
+//! Everything that touches a running system: for now, reading `/metrics` over plain HTTP for a while.
+//!
+//! One request per connection, no redirects, no TLS, no compression: what is read is what the server said. Every wait
+//! and every buffer has a limit, since the server at the other end may hang, send forever or not speak HTTP at all.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod address;
+mod fetch;
+mod interrupt;
+mod window;
+
+pub use crate::address::{Address, AddressError};
+pub use crate::fetch::{Fetch, FetchError};
+pub use crate::interrupt::on_interrupt;
+pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};

@@ -1,0 +1,338 @@
+//! The request account: every second of every request in exactly one phase.
+//!
+//! The whole is measured at the outermost vantage there is. With client rows that is the client, and a token that the
+//! engine made but nobody delivered is `stream`, not `decode`: the account says what the caller waited for.
+//! All sizes are integers (request-nanoseconds); the parts and `unattributed` add up to the whole exactly.
+
+use std::collections::BTreeMap;
+
+use crate::evidence::{Evidence, RequestRow};
+use crate::phase::Phase;
+
+/// Where the time of a population of requests went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestAccount {
+    /// `client`, `server`, `typed`, or empty when nothing is known.
+    pub vantage: &'static str,
+    /// Requests in it.
+    pub n: u64,
+    /// Sum of whole requests, ns.
+    pub total_ns: i64,
+    /// Sum of the parts before the first token, ns.
+    pub first_token_ns: i64,
+    /// Phases, ns.
+    pub parts: BTreeMap<Phase, i64>,
+    /// What no phase covers, ns.
+    pub unattributed_ns: i64,
+    /// Of it, what passed before the first token, ns.
+    pub unattributed_first_ns: i64,
+    /// The slowest requests, where rows tell them apart.
+    pub tail: Option<Tail>,
+    /// True when it rests on lifetime totals of a lone scrape.
+    pub lifetime: bool,
+}
+
+/// The slow tail: requests at or above a quantile of the whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tail {
+    /// 0.95.
+    pub quantile: f64,
+    /// Requests in it.
+    pub n: u64,
+    /// Sum of whole requests, ns.
+    pub total_ns: i64,
+    /// Phases, ns.
+    pub parts: BTreeMap<Phase, i64>,
+}
+
+impl RequestAccount {
+    /// Size of a phase, ns.
+    pub fn part_ns(&self, phase: Phase) -> i64 {
+        self.parts.get(&phase).copied().unwrap_or(0)
+    }
+
+    /// Mean of a phase per request, s.
+    pub fn mean_s(&self, phase: Phase) -> f64 {
+        self.part_ns(phase) as f64 * 1e-9 / self.n.max(1) as f64
+    }
+
+    /// Mean whole request, s.
+    pub fn total_mean_s(&self) -> f64 {
+        self.total_ns as f64 * 1e-9 / self.n.max(1) as f64
+    }
+
+    /// Mean time to first token, s.
+    pub fn first_token_mean_s(&self) -> f64 {
+        self.first_token_ns as f64 * 1e-9 / self.n.max(1) as f64
+    }
+
+    /// True when there is nothing to account for.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0 || self.total_ns <= 0
+    }
+
+    /// Reads the account of one arm: client rows over server sums, else server sums, else typed figures.
+    pub fn read(evidence: &Evidence, baseline: Option<&Evidence>) -> Self {
+        let server = ServerMeans::read(evidence);
+        let rows: Vec<&RequestRow> =
+            evidence.client.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
+        if rows.len() >= 2 {
+            from_client(evidence, &rows, server.as_ref())
+        } else if let Some(server) = server {
+            from_server(&server)
+        } else {
+            from_figures(evidence, baseline)
+        }
+    }
+}
+
+/// Means of the server's own phases, s per request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerMeans {
+    /// Requests finished.
+    pub n: f64,
+    /// Whole request in the API process.
+    pub e2e_s: f64,
+    /// Received to first token.
+    pub ttft_s: f64,
+    /// In the engine queue.
+    pub queue_s: f64,
+    /// First scheduled to first token.
+    pub prefill_s: f64,
+    /// First to last token.
+    pub decode_s: f64,
+    /// From a lone scrape: totals since start-up.
+    pub lifetime: bool,
+}
+
+impl ServerMeans {
+    /// Reads them; `None` unless whole-request and first-token times are both exported and somebody finished.
+    pub fn read(evidence: &Evidence) -> Option<Self> {
+        let e2e = evidence.observed("server.e2e")?;
+        let mean = |name: &str| evidence.observed(name).and_then(|delta| delta.mean());
+        let (e2e_s, ttft_s) = (e2e.mean()?, mean("server.ttft")?);
+        let decode_s = mean("server.decode_time").unwrap_or((e2e_s - ttft_s).max(0.0));
+        Some(Self {
+            n: e2e.count,
+            e2e_s,
+            ttft_s,
+            queue_s: mean("server.queue_time").unwrap_or(0.0),
+            prefill_s: mean("server.prefill_time").unwrap_or(0.0),
+            decode_s,
+            lifetime: e2e.lifetime,
+        })
+        .filter(|means| {
+            means.e2e_s > 0.0
+                && [means.e2e_s, means.ttft_s, means.queue_s, means.prefill_s, means.decode_s].iter().all(|s| s.is_finite() && *s < 1e7)
+        })
+    }
+
+    /// In the API process before the core took the request in: what first-token time has beyond queue and prefill.
+    pub fn api_s(&self) -> f64 {
+        (self.ttft_s - self.queue_s - self.prefill_s).max(0.0)
+    }
+}
+
+fn to_ns(seconds: f64, n: f64) -> i64 {
+    (seconds.max(0.0) * n * 1e9).round() as i64
+}
+
+/// Fills phases one after the other out of a budget, so that they can never add up to more than the whole.
+struct Budget {
+    left_ns: i64,
+    parts: BTreeMap<Phase, i64>,
+}
+
+impl Budget {
+    fn new(left_ns: i64) -> Self {
+        Self { left_ns: left_ns.max(0), parts: BTreeMap::new() }
+    }
+
+    fn put(&mut self, phase: Phase, wanted_ns: i64) {
+        let part = wanted_ns.clamp(0, self.left_ns);
+        if part > 0 {
+            *self.parts.entry(phase).or_default() += part;
+            self.left_ns -= part;
+        }
+    }
+}
+
+fn from_server(server: &ServerMeans) -> RequestAccount {
+    let total_ns = to_ns(server.e2e_s, server.n);
+    let mut first = Budget::new(to_ns(server.ttft_s, server.n).min(total_ns));
+    let first_token_ns = first.left_ns;
+    first.put(Phase::Queue, to_ns(server.queue_s, server.n));
+    first.put(Phase::Prefill, to_ns(server.prefill_s, server.n));
+    if server.queue_s + server.prefill_s > 0.0 {
+        first.put(Phase::Api, first.left_ns);
+    }
+    let mut rest = Budget::new(total_ns - first_token_ns);
+    rest.put(Phase::Decode, to_ns(server.decode_s, server.n));
+    let mut parts = first.parts;
+    parts.append(&mut rest.parts);
+    RequestAccount {
+        vantage: "server",
+        n: server.n.round() as u64,
+        total_ns,
+        first_token_ns,
+        parts,
+        unattributed_ns: first.left_ns + rest.left_ns,
+        unattributed_first_ns: first.left_ns,
+        tail: None,
+        lifetime: server.lifetime,
+    }
+}
+
+/// Time outside the server before the first token, ns over the rows: connection, gateway, and what a buffer held.
+struct Outside {
+    client_ns: i64,
+    gateway_ns: i64,
+    stream_ns: i64,
+}
+
+fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMeans>) -> RequestAccount {
+    let n = rows.len() as f64;
+    let total_ns: i64 = rows.iter().filter_map(|row| row.e2e_ns()).map(|ns| ns.max(0)).sum();
+    let first_token_ns: i64 = rows.iter().filter_map(|row| row.ttft_ns()).map(|ns| ns.max(0)).sum::<i64>().min(total_ns);
+    let outside = outside(evidence, rows, server, first_token_ns, total_ns);
+    let mut first = Budget::new(first_token_ns);
+    if let Some(server) = server {
+        first.put(Phase::Queue, to_ns(server.queue_s, n));
+        first.put(Phase::Prefill, to_ns(server.prefill_s, n));
+        first.put(Phase::Api, to_ns(server.api_s(), n));
+    }
+    first.put(Phase::Client, outside.client_ns);
+    first.put(Phase::Gateway, outside.gateway_ns);
+    first.put(Phase::Stream, outside.stream_ns);
+    if server.is_some() {
+        first.put(Phase::Transfer, first.left_ns);
+    }
+    let mut parts = first.parts;
+    parts.insert(Phase::Decode, total_ns - first_token_ns);
+    RequestAccount {
+        vantage: "client",
+        n: rows.len() as u64,
+        total_ns,
+        first_token_ns,
+        tail: server.and_then(|server| tail(rows, server, &parts)),
+        parts,
+        unattributed_ns: first.left_ns,
+        unattributed_first_ns: first.left_ns,
+        lifetime: server.is_some_and(|server| server.lifetime),
+    }
+}
+
+fn outside(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMeans>, first_token_ns: i64, total_ns: i64) -> Outside {
+    let n = rows.len() as f64;
+    let client_ns = rows.iter().filter_map(|row| row.t_connected_ns.map(|t| (t - row.t_sent_ns).max(0))).sum();
+    let gateway = |span: &dyn Fn(&RequestRow) -> Option<i64>| -> Option<f64> {
+        let spans: Vec<i64> = evidence.gateway.iter().filter_map(span).map(|ns| ns.max(0)).collect();
+        (!spans.is_empty()).then(|| spans.iter().sum::<i64>() as f64 / spans.len() as f64)
+    };
+    let gateway_mean = gateway(&|row| row.t_upstream_sent_ns.map(|t| t - row.t_sent_ns));
+    let held_mean = gateway(&|row| Some(row.t_first_ns? - row.t_upstream_first_ns?));
+    let stream_ns = match (held_mean, server) {
+        (Some(held), _) => (held * n) as i64,
+        // Without a gateway's own log: a stream that takes less time than the engine took to make it was held back
+        // before its first piece.
+        (None, Some(server)) => {
+            (to_ns(server.decode_s, n) - (total_ns - first_token_ns)).clamp(0, (first_token_ns - to_ns(server.ttft_s, n)).max(0))
+        }
+        (None, None) => 0,
+    };
+    Outside { client_ns, gateway_ns: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream_ns }
+}
+
+/// Requests at or above this quantile of the whole make the tail column.
+const TAIL_QUANTILE: f64 = 0.95;
+/// Fewer than this many requests are no tail.
+const TAIL_MIN: usize = 5;
+
+/// The tail's account. Rows tell first token from the rest; inside the first token only the queue differs from one
+/// request to the next by more than its tokens, so the other server phases are taken at their means.
+fn tail(rows: &[&RequestRow], server: &ServerMeans, parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
+    let mut sorted: Vec<&&RequestRow> = rows.iter().collect();
+    sorted.sort_by_key(|row| (row.e2e_ns(), row.t_sent_ns));
+    let first = ((sorted.len() as f64) * TAIL_QUANTILE).ceil() as usize;
+    let slow = &sorted[first.min(sorted.len())..];
+    if slow.len() < TAIL_MIN || parts.get(&Phase::Queue).copied().unwrap_or(0) <= 0 {
+        return None;
+    }
+    let n = slow.len() as f64;
+    let total_ns: i64 = slow.iter().filter_map(|row| row.e2e_ns()).sum();
+    let first_ns: i64 = slow.iter().filter_map(|row| row.ttft_ns()).sum();
+    let mut first = Budget::new(first_ns);
+    for phase in [Phase::Client, Phase::Transfer, Phase::Gateway, Phase::Stream] {
+        let mean = parts.get(&phase).copied().unwrap_or(0) as f64 / rows.len() as f64;
+        first.put(phase, (mean * n) as i64);
+    }
+    first.put(Phase::Api, to_ns(server.api_s(), n));
+    first.put(Phase::Prefill, to_ns(server.prefill_s, n));
+    first.put(Phase::Queue, first.left_ns);
+    let mut parts = first.parts;
+    parts.insert(Phase::Decode, total_ns - first_ns);
+    Some(Tail { quantile: TAIL_QUANTILE, n: slow.len() as u64, total_ns, parts })
+}
+
+/// One typical request from typed figures.
+fn from_figures(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestAccount {
+    let figures = &evidence.figures;
+    let either = |quantity: &str| figures.typical(&format!("client.{quantity}")).or_else(|| figures.typical(&format!("server.{quantity}")));
+    let ttft = either("ttft").or_else(|| figures.highest("client.ttft"));
+    let output = figures.typical("server.output_tokens");
+    let decode = either("tpot").zip(output).map(|(tpot, tokens)| tpot * (tokens - 1.0).max(0.0));
+    let whole = either("e2e").or_else(|| ttft.zip(decode).map(|(ttft, decode)| ttft + decode)).or(ttft);
+    let Some(whole) = whole.filter(|whole| whole.is_finite() && *whole > 0.0 && *whole < 1e7) else { return RequestAccount::default() };
+    let total_ns = to_ns(whole, 1.0);
+    let mut first = Budget::new(to_ns(ttft.unwrap_or(0.0), 1.0).min(total_ns));
+    let first_token_ns = first.left_ns;
+    put_typed_first_token(evidence, baseline, whole, &mut first);
+    let mut rest = Budget::new(total_ns - first_token_ns);
+    rest.put(Phase::Decode, decode.map_or(rest.left_ns, |decode| to_ns(decode, 1.0)));
+    let mut parts = first.parts;
+    parts.append(&mut rest.parts);
+    RequestAccount {
+        vantage: "typed",
+        n: 1,
+        total_ns,
+        first_token_ns,
+        parts,
+        unattributed_ns: first.left_ns + rest.left_ns,
+        unattributed_first_ns: first.left_ns,
+        tail: None,
+        lifetime: false,
+    }
+}
+
+fn put_typed_first_token(evidence: &Evidence, baseline: Option<&Evidence>, whole_s: f64, first: &mut Budget) {
+    let figures = &evidence.figures;
+    let queue = figures.typical("server.queue_time").or_else(|| queue_by_little(evidence, whole_s));
+    if let Some(queue) = queue {
+        first.put(Phase::Queue, to_ns(queue, 1.0));
+    }
+    if let Some(prefill) = figures.typical("server.prefill_time") {
+        first.put(Phase::Prefill, to_ns(prefill, 1.0));
+    }
+    // The inner vantage is the server's own figures, else the same load without what stands in between.
+    let inner = |quantity: &str| {
+        figures.typical(&format!("server.{quantity}")).or_else(|| baseline?.figures.typical(&format!("client.{quantity}")))
+    };
+    if let Some((outer, inside)) = figures.typical("client.ttft").zip(inner("ttft")) {
+        let clumped = figures.typical("client.itl").zip(inner("itl")).is_some_and(|(outer, inside)| outer < 0.5 * inside);
+        if clumped {
+            first.put(Phase::Stream, to_ns(outer - inside, 1.0));
+        } else if figures.typical("server.ttft").is_some() {
+            first.put(Phase::Transfer, to_ns(outer - inside, 1.0));
+        }
+    }
+}
+
+/// Little's law on typed gauges: of `running + waiting` in the system, the waiting share of a whole request is queue.
+fn queue_by_little(evidence: &Evidence, whole_s: f64) -> Option<f64> {
+    let gauge = |name: &str| {
+        let scraped = evidence.engines.values().filter_map(|engine| engine.series(name)).map(crate::evidence::Series::max).reduce(f64::max);
+        scraped.or_else(|| evidence.figures.highest(name))
+    };
+    let (running, waiting) = (gauge("engine.running")?, gauge("engine.waiting")?);
+    (running + waiting > 0.0 && waiting > 0.0).then(|| whole_s * waiting / (running + waiting))
+}

@@ -1,0 +1,16 @@
+//! Every failure mode, one file each. A new one is a file, a `mod` line and a list entry.
+
+mod batch_cap_reached;
+mod kv_thrash;
+mod overload;
+mod proxy_buffering;
+
+use crate::check::Check;
+
+/// All checks. Order does not matter: ranks decide.
+pub const CHECKS: &[Check] = &[batch_cap_reached::CHECK, kv_thrash::CHECK, overload::CHECK, proxy_buffering::CHECK];
+
+/// A check by id.
+pub fn find(id: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.id == id)
+}

@@ -1,0 +1,270 @@
+//! Seats: the configured number of sequences is full while requests wait and the device could carry more.
+
+use crate::check::{Answer, Found, check, clear, figure};
+use crate::claims::{Basis, Claim, Extent};
+use crate::contract::{Change, Direction, Hypothesis, Quantity};
+use crate::flags::flag;
+use crate::gates::{Gate, at_cap};
+use crate::phase::Phase;
+use crate::predict::Movement;
+use crate::record;
+use crate::seats::{Headroom, Seats, headroom, tpot_s};
+use crate::situation::Situation;
+use crate::words::{count, percent, plural, seconds};
+
+check! {
+    /// Requests wait for a seat (`max_num_seqs`, slots) while KV cache and steps have room.
+    ///
+    /// ## Why it costs time
+    /// The scheduler admits a request only when fewer than the configured number run. With the seats taken, everyone
+    /// else waits in the queue although the device could carry more sequences per step: decoding is bound by reading
+    /// the weights, and a larger batch reads them for more requests at once.
+    ///
+    /// ## How to confirm
+    /// `engine.running` stands at the configured number while `engine.waiting` is above 0, KV usage is far from full and
+    /// no request is preempted. By the server's own step law, utilization at the cap is at or above 0.85 and below it
+    /// with more seats.
+    ///
+    /// ## Fix
+    /// Raise the seat limit to the smallest number that holds the equilibrium's p99. Queue time falls to near zero; time
+    /// per token follows the step law to the new batch.
+    ///
+    /// ## When this is wrong
+    /// A client or gateway that limits concurrency (waiting is 0 then); KV-bound admission (usage near full); a device
+    /// at its limit, where full seats are a symptom and more of them only move the wait (`overload`); a benchmark whose
+    /// concurrency equals the cap.
+    id: "batch_cap_reached", layer: Scheduling, rank: 105, phases: [Queue], bound: "logic", validated_on: "recorded", run: find,
+}
+
+/// The gate must own at least this share of the queue (attribution, section 6).
+const GATE_SHARE: f64 = 0.5;
+/// KV usage from which admission may be bound by memory rather than seats.
+const KV_NEAR_FULL: f64 = 0.9;
+
+fn find(situation: &Situation<'_>) -> Answer {
+    let Some(cap) = situation.load.seats else {
+        return Answer::CannotTell(record::scrapes(
+            &["config.max_num_seqs", "engine.running", "engine.waiting"],
+            "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it",
+            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+        ));
+    };
+    if situation.evidence.has_timeline() { from_timeline(situation, cap) } else { from_figures(situation, cap) }
+}
+
+/// First-token time that no phase explains, s per request: a queue could hide there.
+fn unsplit_first_token_s(situation: &Situation<'_>) -> f64 {
+    situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()
+}
+
+fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
+    let share = situation.gates.share(Gate::SeqCap);
+    let queue_s = situation.phase_s(Phase::Queue);
+    let running_max = situation.load.running_max;
+    if share < GATE_SHARE {
+        let because = if situation.gates.waited_s <= 0.0 {
+            format!("nobody waited; running peaked at {} of {} seats", count(running_max), count(cap))
+        } else {
+            format!("seats were the gate in {} of the waiting", percent(share))
+        };
+        return clear(vec![("gate_share", share), ("running_max", running_max), ("seats", cap)], because);
+    }
+    let (basis, extent, seats) = match headroom(&situation.law, &situation.load) {
+        Headroom::No { rho } => {
+            return clear(
+                vec![("gate_share", share), ("rho_more_seats", rho)],
+                format!("all {} seats are taken, but more would not serve this load: utilization stays at {}", count(cap), percent(rho)),
+            );
+        }
+        Headroom::Yes(seats) => (measured(situation), owned(situation, share), Some(seats)),
+        Headroom::Maybe { seats, low } => {
+            (Basis::Bound, Extent::Fraction { lo: if low { share } else { 0.0 }, mid: share, hi: share }, Some(seats))
+        }
+        Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
+    };
+    let kv =
+        situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let waiting_s = seconds(queue_s);
+    Answer::Found(Box::new(Found {
+        summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
+        sentence: format!("Requests wait {waiting_s} for one of {} seats (max_num_seqs){kv}, steps have room.", count(cap)),
+        claims: vec![Claim { phase: Phase::Queue, what: extent, basis }],
+        cost: Some(Quantity { value: queue_s * share, unit: "s".into() }),
+        evidence: evidence(situation, cap, share, seats.as_ref()),
+        hypotheses: vec![hypothesis(situation, cap, seats)],
+        falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
+        context_only: false,
+    }))
+}
+
+fn measured(situation: &Situation<'_>) -> Basis {
+    match situation.load.little {
+        Some((gap, tolerance)) if gap <= tolerance => Basis::Measured,
+        _ => Basis::Derived,
+    }
+}
+
+/// With one engine the seconds are intervals; with several their waiting overlaps in time and only a share is known.
+fn owned(situation: &Situation<'_>, share: f64) -> Extent {
+    if situation.load.engine_count > 1 {
+        return Extent::exactly(share);
+    }
+    let runs = situation.gates.gated.iter().filter(|gated| gated.gate == Gate::SeqCap);
+    Extent::Intervals(runs.map(|gated| (gated.moment.t_start_ns, gated.moment.t_end_ns)).collect())
+}
+
+fn evidence(situation: &Situation<'_>, cap: f64, share: f64, seats: Option<&Seats>) -> Vec<crate::contract::Evidence> {
+    let mut rows = vec![
+        figure("config.max_num_seqs", cap, "request", &situation.setting_origin("config.max_num_seqs")),
+        figure("engine.running.max", situation.load.running_max, "request", "scrapes"),
+        figure("engine.waiting.mean", situation.load.waiting_mean, "request", "scrapes"),
+        figure("queue share gated by seats", share, "ratio", "scrapes: running at the cap while requests wait"),
+    ];
+    if let Some(usage) = situation.load.kv_usage_max {
+        rows.push(figure("kv.usage.max", usage, "ratio", "scrapes"));
+    }
+    if let Some(seats) = seats {
+        rows.push(figure("utilization at the cap", seats.rho_now, "ratio", situation.law.from()));
+        rows.push(figure(&format!("utilization at {} seats", count(seats.to)), seats.rho_then, "ratio", situation.law.from()));
+    }
+    rows
+}
+
+fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
+    let load = &situation.load;
+    let offered = situation.evidence.figures.highest("client.concurrency");
+    let beyond = situation.evidence.figures.figure("client.concurrency").is_some_and(|figure| figure.at_least == Some(true));
+    let waiting = load.waiting_max > 0.0;
+    let crowded = waiting || offered.is_some_and(|offered| offered > cap || (beyond && offered >= cap));
+    if load.running_max <= 0.0 && !crowded {
+        return Answer::CannotTell(record::scrapes(
+            &["engine.running", "engine.waiting"],
+            format!("the limit is {}, but nothing says how many ran or waited", plural(cap, "seat")),
+            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+        ));
+    }
+    if load.running_max > 0.0 && !at_cap(load.running_max, cap) || !crowded {
+        return clear(
+            vec![("running_max", load.running_max), ("seats", cap)],
+            format!("{} ran of {} seats, {} waited", count(load.running_max), count(cap), count(load.waiting_max)),
+        );
+    }
+    if let Some(usage) = load.kv_usage_max.filter(|&usage| usage >= KV_NEAR_FULL) {
+        return clear(vec![("kv_usage_max", usage)], format!("seats are full, but so is the KV cache ({})", percent(usage)));
+    }
+    let queue_s = situation.phase_s(Phase::Queue);
+    let queue = if queue_s > 0.0 { format!("requests wait {} for one of them", seconds(queue_s)) } else { "others wait outside".into() };
+    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let claims = vec![Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed }];
+    Answer::Found(Box::new(Found {
+        summary: format!("all {} are taken and {queue}{kv}", plural(cap, "seat")),
+        sentence: format!("All {} (max_num_seqs) are taken and {queue}{kv}.", plural(cap, "seat")),
+        claims: if queue_s > 0.0 { claims } else { Vec::new() },
+        cost: (queue_s > 0.0).then(|| Quantity { value: queue_s, unit: "s".into() }),
+        evidence: evidence(situation, cap, 1.0, None),
+        hypotheses: vec![hypothesis(situation, cap, None)],
+        falsified_by: format!("running above {}, or KV near full while requests wait", count(cap)),
+        context_only: false,
+    }))
+}
+
+fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypothesis {
+    let (name, valid_for) = flag(situation.subject, "max_num_seqs");
+    let to =
+        seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
+    let reload_s = situation.evidence.reload_s;
+    let throughput = match seats {
+        Some(seats) => format!(
+            "{} req/s, unchanged (arrivals); ceiling {} -> {}",
+            crate::words::digits(situation.load.arrivals_per_s.unwrap_or_default()),
+            crate::words::digits(seats.ceiling_now),
+            crate::words::digits(seats.ceiling_then)
+        ),
+        None => String::new(),
+    };
+    Hypothesis {
+        id: String::new(),
+        change: Change {
+            flag: name.clone(),
+            from: count(cap),
+            to: count(to),
+            from_source: situation.setting_origin("config.max_num_seqs"),
+            needs: "restart".into(),
+            reload_s,
+            valid_for,
+            instruction: format!("{name} {}", count(to)),
+        },
+        risk: "more sequences per step: time per token rises by the step law; KV may fill and preempt".into(),
+        rollback: format!("{name} {}", count(cap)),
+        undo_if: undo_if(situation, seats.as_ref()),
+        predictions: predictions(situation, cap, to, seats.as_ref()),
+        throughput,
+    }
+}
+
+fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
+    let limit = seats.and_then(|seats| tpot_interval(situation, seats.running_then)).map(|(_, hi)| hi);
+    match limit {
+        Some(limit) => format!("preemptions move or TPOT mean passes {}", seconds(limit)),
+        None => "preemptions move or TPOT grows faster than throughput".into(),
+    }
+}
+
+/// Fidelity of a ratio on the measured baseline with one knob changed: median 4 %, 90 % within 11-19 % on 1,024
+/// measured configurations; 10 % either way is printed.
+const RATIO_SPREAD: f64 = 0.10;
+
+/// TPOT after the change: measured TPOT x law(new batch) / law(present batch), over the span of the law.
+fn tpot_interval(situation: &Situation<'_>, running_then: f64) -> Option<(f64, f64)> {
+    let measured = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean())?;
+    let (uncached, output) = (situation.load.uncached_tokens?, situation.load.output_tokens?);
+    let arrivals = situation.load.arrivals_per_s? / situation.load.engine_count.max(1) as f64;
+    let running_now = (situation.load.running_mean / situation.load.engine_count.max(1) as f64).max(1.0);
+    let ratios = situation.law.span()?.map(|law| {
+        let then = crate::seats::equilibrium(&law, arrivals, uncached, output)
+            .unwrap_or(f64::INFINITY)
+            .min(running_then.max(2.0 * situation.load.seats.unwrap_or(1.0)));
+        tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
+    });
+    let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
+    (lo.is_finite() && hi.is_finite() && lo > 0.0).then(|| (measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
+}
+
+fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seats>) -> Vec<crate::contract::Prediction> {
+    let queue_s = situation.phase_s(Phase::Queue);
+    let known = queue_s > 0.0;
+    let ttft_s = situation.account.first_token_mean_s();
+    let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
+    let queue = Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, known.then_some(queue_s)).primary();
+    let ttft = Movement::new(signal, "TTFT mean", "s", Direction::Down, (ttft_s > 0.0).then_some(ttft_s));
+    let tpot_from = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean());
+    let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Up, tpot_from).guard();
+    let running = Movement::new("engine.running.max", "running", "request", Direction::Up, Some(cap)).to(cap + 1.0, to, "the cap itself");
+    let wait = seats.filter(|_| known).map(|seats| wait_then_s(situation, seats));
+    let (queue, ttft) = match wait {
+        Some(wait_s) => {
+            let rest = (ttft_s - queue_s).max(0.0);
+            let basis = "measured queue removed; what is left waits by M/M/c at the new cap";
+            // The rest of TTFT follows the step: prefill shares it with the larger batch.
+            (queue.to(0.0, wait_s, basis), ttft.to(0.9 * rest, 2.0 * rest + wait_s, basis))
+        }
+        None => {
+            let why = "no step law from this window: direction only";
+            (queue.refused(why), ttft.refused(why))
+        }
+    };
+    let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.running_then)) {
+        Some((lo, hi)) => tpot.to(lo, hi, "measured TPOT x step law at the new batch / at the present one, 10 % either way"),
+        None => tpot.refused("no step law from this window: direction only"),
+    };
+    vec![ttft.build(), queue.build(), tpot.build(), running.build()]
+}
+
+/// Mean wait with the new cap, s: M/M/c with `to` servers; at least 2 % of the present wait or 50 ms is allowed for
+/// bursts that no steady-state formula has.
+fn wait_then_s(situation: &Situation<'_>, seats: &Seats) -> f64 {
+    let arrivals = situation.load.arrivals_per_s.unwrap_or_default() / situation.load.engine_count.max(1) as f64;
+    let service_s = if arrivals > 0.0 { seats.running_then / arrivals } else { 0.0 };
+    let steady = model::queueing::mmc_wait_s(arrivals, service_s, seats.to as u32, 1.0).unwrap_or(0.0);
+    steady.max(0.05).max(0.02 * situation.phase_s(Phase::Queue))
+}

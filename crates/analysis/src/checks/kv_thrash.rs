@@ -1,0 +1,338 @@
+//! The KV cache is too small for what was admitted: running requests are pushed out and computed again.
+
+use crate::check::{Answer, Found, check, clear, figure};
+use crate::claims::{Basis, Claim, Extent};
+use crate::contract::{Change, Direction, Hypothesis, Quantity};
+use crate::flags::flag;
+use crate::gates::Gate;
+use crate::phase::Phase;
+use crate::predict::Movement;
+use crate::record;
+use crate::situation::Situation;
+use crate::words::{count, percent, seconds};
+
+check! {
+    /// The KV cache runs full and pushes running requests out; they wait again and are computed again.
+    ///
+    /// ## Why it costs time
+    /// Each running request grows by a block every few tokens. When no block is free the engine preempts the youngest
+    /// request: its cache is dropped, it returns to the queue, and its prompt and tokens so far are prefilled again.
+    /// Requests already queued stay out all the while.
+    ///
+    /// ## How to confirm
+    /// `kv.preemptions` rises inside the window (not since boot), at 2 % or more of finished requests, while `kv.usage`
+    /// is near 1 and `engine.waiting` is above 0. The integral of waiting exceeds the sum of queue times by what was
+    /// requeued.
+    ///
+    /// ## Fix
+    /// More blocks (more memory, FP8 KV cache, smaller weights), or fewer sequences than the cache can hold to their
+    /// full length. Preemptions fall to zero, p99 falls most.
+    ///
+    /// ## When this is wrong
+    /// One long prefill stalls others (preemptions 0); overload without preemption; a counter that moved once long ago.
+    id: "kv_thrash", layer: Memory, rank: 80, phases: [Queue, Prefill, Decode], bound: "memory", validated_on: "recorded", run: find,
+}
+
+/// Preempted over finished requests from which preemption recurs (attribution, section 6).
+const PREEMPTED_SHARE: f64 = 0.02;
+/// KV usage that a preempting engine must have come near; usage is sampled, so the peak is often missed.
+const NEAR_FULL: f64 = 0.9;
+
+fn find(situation: &Situation<'_>) -> Answer {
+    let evidence = situation.evidence;
+    let usage = situation.load.kv_usage_max;
+    let counted = evidence.growth("kv.preemptions").or_else(|| evidence.figures.typical("kv.preemptions"));
+    let Some(preempted) = counted else { return without_counter(situation, usage) };
+    let finished =
+        if situation.load.finished > 0.0 { situation.load.finished } else { evidence.figures.typical("client.completed").unwrap_or(0.0) };
+    if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= NEAR_FULL) && situation.load.waiting_max <= 0.0 {
+        return Answer::CannotTell(record::scrapes(
+            &["kv.preemptions", "server.finished"],
+            "preemptions are counted, but not over which requests",
+            None,
+        ));
+    }
+    let share = if finished > 0.0 { preempted / finished } else { 1.0 };
+    if preempted <= 0.0 || share < PREEMPTED_SHARE || usage.is_some_and(|usage| usage < NEAR_FULL) {
+        return clear(
+            vec![("preempted_per_finished", if preempted > 0.0 { share } else { 0.0 }), ("kv_usage_max", usage.unwrap_or(0.0))],
+            format!(
+                "{} preemptions over {} finished requests, KV usage at most {}",
+                count(preempted),
+                count(finished),
+                percent(usage.unwrap_or(0.0))
+            ),
+        );
+    }
+    Answer::Found(Box::new(found(situation, preempted, finished, share)))
+}
+
+fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
+    match usage {
+        Some(usage) if usage < NEAR_FULL => {
+            clear(vec![("kv_usage_max", usage)], format!("KV usage is at most {}: nothing needs to be pushed out", percent(usage)))
+        }
+        _ => Answer::CannotTell(record::scrapes(
+            &["kv.preemptions", "kv.usage"],
+            "no preemption counter and no KV usage",
+            Some(situation.phase_s(Phase::Queue) + situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()),
+        )),
+    }
+}
+
+fn found(situation: &Situation<'_>, preempted: f64, finished: f64, share: f64) -> Found {
+    let requeued_s = requeued_s(situation);
+    let recomputed_s = recomputed_s(situation, preempted);
+    let claims = claims(situation, requeued_s, recomputed_s);
+    let usage = situation.load.kv_usage_max.unwrap_or(1.0);
+    let n = situation.n();
+    let waits = if situation.phase_s(Phase::Queue) > 0.0 {
+        format!(", and requests wait {} for blocks", seconds(situation.phase_s(Phase::Queue)))
+    } else {
+        String::new()
+    };
+    let over = if finished > 0.0 {
+        format!("{} preemptions over {} finished requests", count(preempted), count(finished))
+    } else {
+        format!("{} preemptions", count(preempted))
+    };
+    Found {
+        summary: format!("{over} at KV usage up to {}", percent(usage)),
+        sentence: format!("The KV cache is full ({}) and pushes running requests out: {over}{waits}.", percent(usage)),
+        claims,
+        cost: (situation.account.n > 1).then(|| Quantity {
+            value: (requeued_s + recomputed_s) / n + situation.gates.share(Gate::Kv) * situation.phase_s(Phase::Queue),
+            unit: "s".into(),
+        }),
+        evidence: vec![
+            figure("kv.preemptions", preempted, "count", "growth in the window"),
+            figure("preempted per finished request", share, "ratio", "counters"),
+            figure("kv.usage.max", usage, "ratio", "scrapes"),
+            figure("requeue wait", requeued_s, "request_s", "integral of waiting minus sum of queue times"),
+            figure(
+                "recomputed prefill",
+                recomputed_s,
+                "request_s",
+                "preemptions x mean held tokens x step law's prefill cost; no engine counts it",
+            ),
+        ],
+        hypotheses: hypotheses(situation, preempted, finished),
+        falsified_by: "no preemption in a window with the same load and usage near full".into(),
+        context_only: false,
+    }
+}
+
+/// Requests preempted wait again, in what the engine's histograms call decode: the integral of waiting has it, the sum
+/// of queue times does not.
+fn requeued_s(situation: &Situation<'_>) -> f64 {
+    let queued_s = situation.evidence.observed("server.queue_time").map_or(0.0, |delta| delta.sum);
+    if situation.evidence.has_timeline() { (situation.gates.waited_s - queued_s).max(0.0) } else { 0.0 }
+}
+
+fn recomputed_s(situation: &Situation<'_>, preempted: f64) -> f64 {
+    let cost_s = situation.law.central().map_or(0.0, |law| law.c_s);
+    let held = situation.load.prompt_tokens.unwrap_or(0.0) + 0.5 * situation.load.output_tokens.unwrap_or(0.0);
+    if situation.evidence.has_timeline() { preempted * held * cost_s } else { 0.0 }
+}
+
+fn claims(situation: &Situation<'_>, requeued_s: f64, recomputed_s: f64) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    if !situation.evidence.has_timeline() {
+        if situation.phase_s(Phase::Queue) > 0.0 {
+            claims.push(Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed });
+        }
+        return claims;
+    }
+    let runs = thrashing_runs(situation);
+    if situation.load.engine_count <= 1 && !runs.is_empty() {
+        claims.push(Claim { phase: Phase::Queue, what: Extent::Intervals(runs), basis: Basis::Measured });
+    } else if situation.load.engine_count > 1 {
+        claims.push(Claim { phase: Phase::Queue, what: Extent::exactly(situation.gates.share(Gate::Kv)), basis: Basis::Derived });
+    }
+    let decode_s = situation.account.part_ns(Phase::Decode) as f64 * 1e-9;
+    if decode_s > 0.0 {
+        let share = |s: f64| (s / decode_s).min(1.0);
+        // Held tokens are between the prompt alone and the whole request.
+        claims.push(Claim {
+            phase: Phase::Decode,
+            what: Extent::Fraction {
+                lo: share(requeued_s),
+                mid: share(requeued_s + recomputed_s),
+                hi: share(requeued_s + 1.5 * recomputed_s),
+            },
+            basis: Basis::Derived,
+        });
+    }
+    claims
+}
+
+/// Stretches of KV-gated moments in which at least one request was preempted. Between two preemptions of one stretch
+/// the blocks that were freed are taken at once: the shortage is the same one.
+fn thrashing_runs(situation: &Situation<'_>) -> Vec<(i64, i64)> {
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    let mut stretch: Option<(i64, i64, bool)> = None;
+    let mut close = |stretch: Option<(i64, i64, bool)>| {
+        if let Some((start, end, true)) = stretch {
+            runs.push((start, end));
+        }
+    };
+    for gated in &situation.gates.gated {
+        let moment = &gated.moment;
+        let preempted = moment.preemptions > 0.0;
+        stretch = match (gated.gate, stretch) {
+            (Gate::Kv, Some((start, end, seen))) if end >= moment.t_start_ns => Some((start, moment.t_end_ns, seen || preempted)),
+            (Gate::Kv, open) => {
+                close(open);
+                Some((moment.t_start_ns, moment.t_end_ns, preempted))
+            }
+            (_, open) => {
+                close(open);
+                None
+            }
+        };
+    }
+    close(stretch);
+    runs
+}
+
+fn hypotheses(situation: &Situation<'_>, preempted: f64, finished: f64) -> Vec<Hypothesis> {
+    std::iter::once(more_blocks(situation, preempted, finished)).chain(fewer_sequences(situation, preempted, finished)).collect()
+}
+
+/// KV tokens that the load's equilibrium needs at its p99, every request at full length.
+fn needed_tokens(situation: &Situation<'_>) -> Option<f64> {
+    let load = &situation.load;
+    let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
+    let law = situation.law.central()?;
+    let running = crate::seats::equilibrium(&law, load.arrivals_per_s? / load.engine_count.max(1) as f64, uncached, output)?;
+    Some(model::queueing::poisson_quantile(running, 0.99)? as f64 * (load.prompt_tokens? + output))
+}
+
+fn more_blocks(situation: &Situation<'_>, preempted: f64, finished: f64) -> Hypothesis {
+    let settings = &situation.evidence.settings;
+    let block =
+        situation.evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(16.0, |series| series.max().max(1.0));
+    let change = if let Some(blocks) = settings.number("config.num_gpu_blocks_override") {
+        let (name, valid_for) = flag(situation.subject, "num_gpu_blocks_override");
+        let needed = needed_tokens(situation).map_or(2.0 * blocks, |tokens| (tokens / block).ceil() + 1.0).max(blocks + 1.0);
+        let instruction = format!("{name} {}, or drop the override", count(needed));
+        Change {
+            flag: name,
+            from: count(blocks),
+            to: count(needed),
+            from_source: situation.setting_origin("config.num_gpu_blocks_override"),
+            needs: "restart".into(),
+            reload_s: situation.evidence.reload_s,
+            valid_for,
+            instruction,
+        }
+    } else {
+        let (name, valid_for) = flag(situation.subject, "kv_dtype");
+        let now = settings.get("config.kv_dtype").map_or("auto", |setting| setting.value.as_str()).to_string();
+        let instruction = format!("{name} fp8 (halves what a token holds)");
+        Change {
+            flag: name,
+            from: now,
+            to: "fp8".into(),
+            from_source: situation.setting_origin("config.kv_dtype"),
+            needs: "restart".into(),
+            reload_s: situation.evidence.reload_s,
+            valid_for,
+            instruction,
+        }
+    };
+    Hypothesis {
+        id: String::new(),
+        risk: if change.to == "fp8" {
+            "FP8 KV may cost accuracy: check an evaluation".into()
+        } else {
+            "blocks need memory: the engine refuses to start if it is not there".into()
+        },
+        rollback: format!("{} {}", change.flag, change.from),
+        undo_if: "preemptions go on or the engine runs out of memory".into(),
+        predictions: predictions(situation, preempted, finished, true),
+        throughput: String::new(),
+        change,
+    }
+}
+
+fn fewer_sequences(situation: &Situation<'_>, preempted: f64, finished: f64) -> Option<Hypothesis> {
+    let load = &situation.load;
+    let whole = load.prompt_tokens? + load.output_tokens?;
+    let fits = (load.kv_capacity_tokens? / whole).floor().max(1.0);
+    let (name, valid_for) = flag(situation.subject, "max_num_seqs");
+    let from = load.seats.map_or_else(String::new, count);
+    if load.seats.is_some_and(|seats| fits >= seats) {
+        return None;
+    }
+    Some(Hypothesis {
+        id: String::new(),
+        change: Change {
+            flag: name.clone(),
+            from: from.clone(),
+            to: count(fits),
+            from_source: situation.setting_origin("config.max_num_seqs"),
+            needs: "restart".into(),
+            reload_s: situation.evidence.reload_s,
+            valid_for,
+            instruction: format!("{name} {}", count(fits)),
+        },
+        risk: "the queue stays: this stops the recomputing, it adds no room".into(),
+        rollback: format!("{name} {from}"),
+        undo_if: "throughput falls".into(),
+        predictions: predictions(situation, preempted, finished, false),
+        throughput: String::new(),
+    })
+}
+
+fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: bool) -> Vec<crate::contract::Prediction> {
+    let rate = (finished > 0.0).then(|| preempted / finished);
+    let mut list = vec![
+        Movement::new("kv.preemptions.rate", "preempted", "per request", Direction::Down, rate)
+            .primary()
+            .to(0.0, rate.map_or(0.0, |rate| 0.1 * rate), "requests that fit to their full length are not pushed out")
+            .build(),
+    ];
+    let queue_s = situation.phase_s(Phase::Queue);
+    if queue_s > 0.0 && room {
+        let kept = 1.0 - situation.gates.share(Gate::Kv);
+        list.push(
+            Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, Some(queue_s))
+                .to(0.0, (kept * queue_s).max(0.1 * queue_s), "the KV-gated share of the queue removed; the rest stays")
+                .build(),
+        );
+        let ttft_s = situation.account.first_token_mean_s();
+        let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
+        list.push(
+            Movement::new(signal, "TTFT mean", "s", Direction::Down, Some(ttft_s))
+                .to(
+                    0.5 * (ttft_s - queue_s).max(0.0),
+                    (ttft_s - queue_s).max(0.0) + (kept * queue_s).max(0.1 * queue_s),
+                    "measured queue removed",
+                )
+                .build(),
+        );
+    }
+    if let Some(tpot_s) = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean()).filter(|_| room) {
+        list.push(
+            Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Unchanged, Some(tpot_s))
+                .guard()
+                .to(0.5 * tpot_s, tpot_upper_s(situation, tpot_s), "requeue waits leave decode, larger batches enter it")
+                .build(),
+        );
+    }
+    list
+}
+
+/// TPOT once all that wait run together: measured x law at the equilibrium / at the present batch.
+fn tpot_upper_s(situation: &Situation<'_>, tpot_s: f64) -> f64 {
+    let load = &situation.load;
+    let ratio = || {
+        let law = situation.law.central()?;
+        let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
+        let now = load.running_mean.max(1.0);
+        let then = crate::seats::equilibrium(&law, load.arrivals_per_s? / load.engine_count.max(1) as f64, uncached, output)?.max(now);
+        Some(crate::seats::tpot_s(&law, then, uncached, output) / crate::seats::tpot_s(&law, now, uncached, output))
+    };
+    tpot_s * ratio().unwrap_or(1.5).max(1.0) * 1.15
+}

@@ -1,0 +1,125 @@
+//! How sure a verdict is: c = g x s x j, printed in five steps (attribution, section 5).
+
+use crate::check::{Answer, Check, Missing};
+use crate::claims::Basis;
+use crate::settlement::Settlement;
+use crate::situation::Situation;
+use crate::words::percent;
+
+/// Steps a confidence is printed in.
+pub const STEPS: [f64; 5] = [0.95, 0.9, 0.75, 0.6, 0.4];
+/// Nothing is printed above this until its confidence bin holds 50 verdicts of which 46 are right.
+pub const UNVALIDATED_CAP: f64 = 0.75;
+/// Cap for verdicts that rest on typed numbers alone.
+pub const TYPED_CAP: f64 = 0.6;
+/// Below this the failure mode, and below this again the layer, is not named.
+pub const NAMED: f64 = 0.5;
+
+/// A confidence and its reasons.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confidence {
+    /// c, before printing.
+    pub value: f64,
+    /// As printed.
+    pub printed: f64,
+    /// Why.
+    pub because: String,
+}
+
+/// Confidence in `winner`, which owns `own_ns` of the loss.
+pub fn of(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    winner: &Check,
+    basis: Option<Basis>,
+) -> Confidence {
+    let own_ns = settlement.share(winner.id).owned_ns as f64;
+    let second_ns = settlement
+        .shares
+        .iter()
+        .filter(|(owner, _)| **owner != winner.id && **owner != crate::precedence::SHARING_ID)
+        .map(|(_, share)| share.owned_ns as f64)
+        .fold(0.0, f64::max);
+    let (rival, rival_ns) =
+        rivals(situation, answers, settlement, winner).into_iter().fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
+    let basis_weight = basis.map_or(Basis::Bound.weight(), Basis::weight);
+    let separation = if own_ns > 0.0 { own_ns / (own_ns + second_ns.max(rival_ns)) } else { 1.0 };
+    let (integrity, doubts) = integrity(situation);
+    let mut value = basis_weight * separation * integrity;
+    let mut reasons = vec![format!("{} seconds", basis.map_or("no", Basis::as_str))];
+    if rival_ns > second_ns && rival_ns > 0.05 * own_ns {
+        reasons.push(format!("{rival} could still own {}", percent(rival_ns / settlement.loss_ns.max(1) as f64)));
+    }
+    reasons.extend(doubts);
+    let typed = situation.account.vantage == "typed" || !situation.evidence.has_timeline();
+    if typed && value > TYPED_CAP {
+        value = TYPED_CAP;
+        reasons.push("typed numbers or a lone scrape: at most 0.6".into());
+    }
+    let raw = STEPS.into_iter().find(|step| value >= *step).unwrap_or(0.4);
+    let printed = raw.min(UNVALIDATED_CAP);
+    if printed < raw {
+        reasons.push(format!("{raw} held back to {printed} until 50 verdicts of this kind are checked"));
+    }
+    Confidence { value, printed, because: reasons.join("; ") }
+}
+
+/// What each undecided check could own at most, request-ns: the unowned size of the phases it may claim, plus what the
+/// winner holds there if it precedes the winner, capped by its own bound.
+pub fn rivals(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    winner: &Check,
+) -> Vec<(&'static str, f64)> {
+    undecided(answers)
+        .filter(|(check, _)| check.id != winner.id)
+        .map(|(check, missing)| {
+            let mut potential = potential_ns(situation, settlement, check, missing);
+            if check.rank < winner.rank {
+                let held: i64 = check.phases.iter().map(|&phase| settlement.ownership.owned_in_ns(winner.id, phase)).sum();
+                let cap = missing.at_most_s.map_or(f64::INFINITY, |s| s * situation.n() * 1e9);
+                potential = (potential + held as f64).min(cap);
+            }
+            (check.id, potential)
+        })
+        .collect()
+}
+
+/// The unowned size of the phases an undecided check may claim, capped by its own bound, request-ns.
+pub fn potential_ns(situation: &Situation<'_>, settlement: &Settlement, check: &Check, missing: &Missing) -> f64 {
+    let phases = check.phases.iter().map(|&phase| Some(phase)).chain(std::iter::once(None));
+    let unowned: i64 = phases.filter_map(|phase| settlement.unowned_by_phase.get(&phase)).sum();
+    let cap = missing.at_most_s.map_or(f64::INFINITY, |s| s * situation.n() * 1e9);
+    (unowned as f64).min(cap)
+}
+
+/// The checks that could not tell.
+pub fn undecided<'a>(answers: &'a [(&'static Check, Answer)]) -> impl Iterator<Item = (&'static Check, &'a Missing)> {
+    answers.iter().filter_map(|(check, answer)| match answer {
+        Answer::CannotTell(missing) => Some((*check, missing)),
+        _ => None,
+    })
+}
+
+/// Integrity of the input: 1, less for a Little gap above tolerance and for a lone scrape's lifetime totals.
+fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
+    let mut factor = 1.0;
+    let mut doubts = Vec::new();
+    if let Some((gap, tolerance)) = situation.load.little
+        && gap > tolerance
+    {
+        factor *= 0.8;
+        doubts.push(format!("Little's law is off by {}", percent(gap)));
+    }
+    if situation.account.lifetime {
+        factor *= 0.8;
+        doubts.push("totals since start-up, not of a window".into());
+    }
+    if situation.evidence.from_log {
+        factor *= 0.8;
+        doubts.push("gauges from log lines every ten seconds".into());
+    }
+    (factor, doubts)
+}

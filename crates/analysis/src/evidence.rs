@@ -1,0 +1,188 @@
+//! A capture as analysis reads it: series per engine, typed figures, effective settings, request rows.
+//!
+//! One [`Evidence`] is one arm (`run_idx`) of one capture. It interprets nothing beyond putting rows side by side.
+
+mod figures;
+mod histograms;
+mod requests;
+mod series;
+mod settings;
+
+use std::collections::BTreeMap;
+
+use capture::{Capture, labels};
+
+pub use figures::{Figure, Figures};
+pub use histograms::{HistogramDelta, HistogramSeries};
+pub use requests::{Gap, RequestRow};
+pub use series::Series;
+pub use settings::{Setting, Settings};
+
+/// One engine instance: a replica and, under data parallelism, the engine rank inside it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EngineId {
+    /// Replica label.
+    pub replica: String,
+    /// Engine rank label.
+    pub engine: String,
+}
+
+impl EngineId {
+    /// `0`, or `1/3` for rank 3 of replica 1.
+    pub fn text(&self) -> String {
+        if self.engine.is_empty() || self.engine == "0" { self.replica.clone() } else { format!("{}/{}", self.replica, self.engine) }
+    }
+}
+
+/// Series and histograms of one engine instance, by `signal` or `signal{other labels}`.
+#[derive(Clone, Debug, Default)]
+pub struct Engine {
+    series: BTreeMap<String, Series>,
+    histograms: BTreeMap<String, HistogramSeries>,
+}
+
+impl Engine {
+    /// A series by name; extra labels follow in braces: `engine.waiting{reason="deferred"}`.
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.series.get(name)
+    }
+
+    /// A histogram by signal name.
+    pub fn histogram(&self, name: &str) -> Option<&HistogramSeries> {
+        self.histograms.get(name)
+    }
+
+    /// Growth of a counter over the window, resets handled.
+    pub fn growth(&self, name: &str) -> Option<f64> {
+        self.series(name).map(Series::growth)
+    }
+
+    /// Growth of a histogram over the window, resets handled; a lone scrape gives its lifetime totals.
+    pub fn observed(&self, name: &str) -> Option<HistogramDelta> {
+        self.histogram(name).map(HistogramSeries::delta)
+    }
+}
+
+/// One arm of a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Index of the arm.
+    pub run_idx: u32,
+    /// Name of the arm and what changed, as typed.
+    pub run_name: String,
+    /// What differs from the first arm, as typed.
+    pub changed: String,
+    /// Engine instances in label order.
+    pub engines: BTreeMap<EngineId, Engine>,
+    /// Process and host series (labels `role`, `process`), by `signal{labels}`.
+    pub host: BTreeMap<String, Series>,
+    /// Typed and summary figures.
+    pub figures: Figures,
+    /// Effective settings.
+    pub settings: Settings,
+    /// Requests at the client, finished ones, by send time.
+    pub client: Vec<RequestRow>,
+    /// Requests at a gateway, by receive time.
+    pub gateway: Vec<RequestRow>,
+    /// Gaps between delivered chunks at the client, by request (index into `client`).
+    pub gaps: Vec<Gap>,
+    /// Sweep points, if the arm is a sweep.
+    pub sweep_point_count: usize,
+    /// True when the gauges come from periodic log lines instead of scrapes.
+    pub from_log: bool,
+    /// Seconds from start-up log lines until the engine answers again, where told.
+    pub reload_s: Option<f64>,
+}
+
+impl Evidence {
+    /// Reads one arm.
+    pub fn read(capture: &Capture, run_idx: u32) -> Self {
+        let mut evidence = Self { run_idx, ..Self::default() };
+        for row in capture.tables.runs.rows().filter(|row| row.run_idx == run_idx) {
+            capture.text(row.name).clone_into(&mut evidence.run_name);
+            capture.text(row.changed).clone_into(&mut evidence.changed);
+        }
+        evidence.sweep_point_count = capture.tables.points.run_idx.iter().filter(|&&run| run == run_idx).count();
+        series::read(capture, &mut evidence);
+        histograms::read(capture, &mut evidence);
+        evidence.settings = Settings::read(capture, run_idx);
+        requests::read(capture, &mut evidence);
+        evidence.reload_s = settings::reload_s(capture, run_idx);
+        evidence
+    }
+
+    /// Arms of a capture in order; at least arm 0.
+    pub fn arms(capture: &Capture) -> Vec<u32> {
+        let tables = &capture.tables;
+        let mut arms: Vec<u32> = [&tables.runs.run_idx, &tables.samples.run_idx, &tables.histograms.run_idx, &tables.requests.run_idx]
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
+        arms.push(0);
+        arms.sort_unstable();
+        arms.dedup();
+        arms
+    }
+
+    /// First and last time of any scrape or request, host clock.
+    pub fn window(&self) -> Option<(i64, i64)> {
+        let scrapes = self.engines.values().flat_map(|engine| engine.series.values().flat_map(Series::ends));
+        let requests = self.client.iter().flat_map(|row| [Some(row.t_sent_ns), row.t_done_ns]).flatten();
+        let times: Vec<i64> = scrapes.chain(requests).filter(|&t| t > 0).collect();
+        Some((*times.iter().min()?, *times.iter().max()?))
+    }
+
+    /// Sum over engines of a counter's growth.
+    pub fn growth(&self, name: &str) -> Option<f64> {
+        sum(self.engines.values().filter_map(|engine| engine.growth(name)))
+    }
+
+    /// Sum over engines of a histogram's growth.
+    pub fn observed(&self, name: &str) -> Option<HistogramDelta> {
+        let mut total: Option<HistogramDelta> = None;
+        for delta in self.engines.values().filter_map(|engine| engine.observed(name)) {
+            total = Some(total.map_or_else(
+                || delta.clone(),
+                |mut sum| {
+                    sum.add(&delta);
+                    sum
+                },
+            ));
+        }
+        total
+    }
+
+    /// True when at least two scrapes span time, so that rates and gates can be taken.
+    pub fn has_timeline(&self) -> bool {
+        self.engines.values().any(|engine| engine.series("engine.running").is_some_and(|series| series.len() >= 3))
+    }
+
+    /// Scrapes of the engine with the most of them.
+    pub fn scrape_count(&self) -> usize {
+        self.engines.values().filter_map(|engine| engine.series("engine.running")).map(Series::len).max().unwrap_or(0)
+    }
+}
+
+fn sum(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.fold(None, |total, value| Some(total.unwrap_or(0.0) + value))
+}
+
+/// Splits label text into the engine it belongs to and what is left.
+fn engine_of(text: &str) -> (EngineId, String) {
+    let mut id = EngineId { replica: String::new(), engine: String::new() };
+    let mut rest: Vec<(String, String)> = Vec::new();
+    for (key, value) in labels::pairs(text) {
+        match key.as_str() {
+            "replica" => id.replica = value,
+            "engine" => id.engine = value,
+            _ => rest.push((key, value)),
+        }
+    }
+    let pairs: Vec<(&str, &str)> = rest.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    (id, labels::canonical(&pairs))
+}
+
+fn with_labels(signal: &str, rest: &str) -> String {
+    if rest.is_empty() { signal.to_string() } else { format!("{signal}{{{rest}}}") }
+}

@@ -1,0 +1,101 @@
+//! Request rows at the client and at a gateway, and the gaps inside their streams.
+
+use std::collections::HashMap;
+
+use capture::Capture;
+
+use super::Evidence;
+
+/// One finished attempt as one vantage saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestRow {
+    /// Sent (client) or received (gateway), host clock, ns.
+    pub t_sent_ns: i64,
+    /// Due.
+    pub t_intended_ns: Option<i64>,
+    /// Connection in hand.
+    pub t_connected_ns: Option<i64>,
+    /// Passed on to the upstream.
+    pub t_upstream_sent_ns: Option<i64>,
+    /// First byte from the upstream.
+    pub t_upstream_first_ns: Option<i64>,
+    /// First token, or first byte passed on.
+    pub t_first_ns: Option<i64>,
+    /// Stream closed, or last token.
+    pub t_done_ns: Option<i64>,
+    /// Prompt tokens.
+    pub tokens_in: Option<i64>,
+    /// Output tokens.
+    pub tokens_out: Option<i64>,
+    /// Replica.
+    pub replica: String,
+    /// Class.
+    pub class: String,
+    /// True when it ended well.
+    pub ok: bool,
+}
+
+impl RequestRow {
+    /// Sent to first token, ns.
+    pub fn ttft_ns(&self) -> Option<i64> {
+        self.t_first_ns.map(|first| first - self.t_sent_ns)
+    }
+
+    /// Sent to done, ns.
+    pub fn e2e_ns(&self) -> Option<i64> {
+        self.t_done_ns.map(|done| done - self.t_sent_ns)
+    }
+}
+
+/// One gap between delivered chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Index into `Evidence::client`.
+    pub request_idx: u32,
+    /// Arrival of the later chunk, host clock, ns.
+    pub t_end_ns: i64,
+    /// Length, ns.
+    pub gap_ns: i64,
+}
+
+pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
+    let table = &capture.tables.requests;
+    let (client, gateway) = (capture.names.find("client"), capture.names.find("gateway"));
+    let mut index: HashMap<(u32, u32, u32), u32> = HashMap::new();
+    for at in 0..table.t_sent_ns.len() {
+        if table.run_idx[at] != evidence.run_idx {
+            continue;
+        }
+        let status_ok = table.status[at].is_none_or(|status| (200..300).contains(&status));
+        let failed = matches!(capture.text(table.finish[at]), "error" | "timeout" | "abort" | "aborted");
+        let row = RequestRow {
+            t_sent_ns: table.t_sent_ns[at],
+            t_intended_ns: table.t_intended_ns[at],
+            t_connected_ns: table.t_connected_ns[at],
+            t_upstream_sent_ns: table.t_upstream_sent_ns[at],
+            t_upstream_first_ns: table.t_upstream_first_ns[at],
+            t_first_ns: table.t_first_content_ns[at].or(table.t_first_event_ns[at]),
+            t_done_ns: table.t_done_ns[at].or(table.t_last_token_ns[at]),
+            tokens_in: table.tokens_in[at],
+            tokens_out: table.tokens_out[at],
+            replica: capture.text(table.replica[at]).to_string(),
+            class: capture.text(table.class[at]).to_string(),
+            ok: status_ok && !failed,
+        };
+        if Some(table.vantage[at]) == client {
+            index.insert((table.source_idx[at].0, table.request_id[at].0, table.attempt[at]), evidence.client.len() as u32);
+            evidence.client.push(row);
+        } else if Some(table.vantage[at]) == gateway {
+            evidence.gateway.push(row);
+        }
+    }
+    let chunks = &capture.tables.chunks;
+    for at in 0..chunks.t_ns.len() {
+        if chunks.run_idx[at] == evidence.run_idx && Some(chunks.vantage[at]) == client && chunks.chunk_idx[at] > 0 {
+            let key = (chunks.source_idx[at].0, chunks.request_id[at].0, chunks.attempt[at]);
+            if let Some(&request_idx) = index.get(&key) {
+                evidence.gaps.push(Gap { request_idx, t_end_ns: chunks.t_ns[at], gap_ns: chunks.gap_ns[at] });
+            }
+        }
+    }
+}

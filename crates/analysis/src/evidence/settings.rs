@@ -1,0 +1,106 @@
+//! Effective settings: the most trusted source of each wins.
+
+use std::collections::BTreeMap;
+
+use capture::Capture;
+use capture::settings::source_rank;
+
+/// One effective setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Value as text.
+    pub value: String,
+    /// Where it was read.
+    pub origin: String,
+    /// Line there, 0 for none.
+    pub line: u32,
+}
+
+/// Effective settings by key (`config.max_num_seqs`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    effective: BTreeMap<String, Setting>,
+}
+
+impl Settings {
+    /// Reads one arm's settings; of equally trusted sources the smaller value text wins, so order does not matter.
+    pub(super) fn read(capture: &Capture, run_idx: u32) -> Self {
+        let mut settings = Self::default();
+        let mut candidates: Vec<(String, usize, Setting)> = Vec::new();
+        for row in capture.tables.settings.rows().filter(|row| row.run_idx == run_idx) {
+            let setting =
+                Setting { value: capture.text(row.value).to_string(), origin: capture.text(row.origin).to_string(), line: row.line };
+            candidates.push((capture.text(row.key).to_string(), source_rank(&setting.origin), setting));
+        }
+        candidates.sort_by(|a, b| (&a.0, a.1, &a.2.value).cmp(&(&b.0, b.1, &b.2.value)));
+        for (key, _, setting) in candidates {
+            settings.effective.entry(key).or_insert(setting);
+        }
+        add_typed(capture, run_idx, &mut settings);
+        settings
+    }
+
+    /// The effective setting of `key`, with or without the `config.` prefix.
+    pub fn get(&self, key: &str) -> Option<&Setting> {
+        self.effective.get(key).or_else(|| self.effective.get(&format!("config.{key}")))
+    }
+
+    /// A numeric setting.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        self.get(key)?.value.trim().parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    /// A flag: `true`/`1`/`True` and their opposites.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)?.value.as_str() {
+            "1" | "1.0" | "true" | "True" => Some(true),
+            "0" | "0.0" | "false" | "False" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// All effective settings in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
+        self.effective.iter().map(|(key, setting)| (key.as_str(), setting))
+    }
+}
+
+/// `config.*` figures typed by hand count as settings where no better source speaks.
+fn add_typed(capture: &Capture, run_idx: u32, settings: &mut Settings) {
+    let samples = &capture.tables.samples;
+    for at in 0..samples.t_ns.len() {
+        let name = capture.text(samples.signal[at]);
+        if samples.run_idx[at] == run_idx && samples.t_ns[at] == 0 && name.starts_with("config.") && samples.point_idx[at] < 0 {
+            let value = format!("{}", samples.value[at]);
+            let weaker = settings.effective.get(name).is_none_or(|known| source_rank(&known.origin) > source_rank("typed"));
+            if weaker {
+                settings.effective.insert(name.to_string(), Setting { value, origin: "typed".into(), line: 0 });
+            }
+        }
+    }
+}
+
+/// Seconds an engine of this arm took from start to ready, from its start-up log lines: loading plus initializing.
+pub(super) fn reload_s(capture: &Capture, run_idx: u32) -> Option<f64> {
+    let field = |fields: &str, key: &str| -> Option<f64> {
+        fields.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+    };
+    let mut total: Option<f64> = None;
+    let mut by_kind: BTreeMap<(String, String), f64> = BTreeMap::new();
+    for row in capture.tables.logs.rows().filter(|row| row.run_idx == run_idx) {
+        let kind = capture.text(row.kind);
+        if matches!(kind, "weights_loaded" | "model_loaded" | "engine_initialized" | "graphs_captured")
+            && let Some(seconds) = field(capture.text(row.fields), "seconds")
+        {
+            by_kind.insert((capture.text(row.replica).to_string(), kind.to_string()), seconds);
+        }
+    }
+    let replicas: std::collections::BTreeSet<String> = by_kind.keys().map(|(replica, _)| replica.clone()).collect();
+    for replica in replicas {
+        let of = |kind: &str| by_kind.get(&(replica.clone(), kind.to_string())).copied();
+        let load = of("model_loaded").or_else(|| of("weights_loaded"));
+        let sum = load.unwrap_or(0.0) + of("engine_initialized").or_else(|| of("graphs_captured")).unwrap_or(0.0);
+        total = Some(total.map_or(sum, |known: f64| known.max(sum)));
+    }
+    total
+}

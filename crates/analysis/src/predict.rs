@@ -1,0 +1,64 @@
+//! Building predictions: ratios on the measured baseline, with an interval, or a refusal in words.
+
+use crate::contract::{Direction, Prediction};
+
+/// A prediction under construction.
+#[derive(Clone, Debug)]
+pub struct Movement {
+    prediction: Prediction,
+}
+
+impl Movement {
+    /// A movement of `signal`, shown as `label`, from what was measured.
+    pub fn new(signal: &str, label: &str, unit: &str, direction: Direction, from: Option<f64>) -> Self {
+        Self {
+            prediction: Prediction {
+                signal: signal.into(),
+                label: label.into(),
+                primary: false,
+                guard: false,
+                direction,
+                from,
+                to: None,
+                unit: unit.into(),
+                basis: String::new(),
+            },
+        }
+    }
+
+    /// The movement that decides.
+    #[must_use]
+    pub fn primary(mut self) -> Self {
+        self.prediction.primary = true;
+        self
+    }
+
+    /// One that must not leave its interval.
+    #[must_use]
+    pub fn guard(mut self) -> Self {
+        self.prediction.guard = true;
+        self
+    }
+
+    /// Where it goes, and by which model. An interval that is no interval is left out.
+    #[must_use]
+    pub fn to(mut self, lo: f64, hi: f64, basis: &str) -> Self {
+        if lo.is_finite() && hi.is_finite() && lo <= hi {
+            self.prediction.to = Some([lo, hi]);
+        }
+        self.prediction.basis = basis.into();
+        self
+    }
+
+    /// No number, and why.
+    #[must_use]
+    pub fn refused(mut self, why: &str) -> Self {
+        self.prediction.basis = why.into();
+        self
+    }
+
+    /// The finished prediction.
+    pub fn build(self) -> Prediction {
+        self.prediction
+    }
+}

@@ -1,0 +1,105 @@
+//! Everything a check may look at: one arm, read once.
+
+use std::collections::BTreeMap;
+
+use capture::Subject;
+
+use crate::account::RequestAccount;
+use crate::evidence::Evidence;
+use crate::floors::{Floors, Sharing};
+use crate::gates::Gates;
+use crate::law::Law;
+use crate::load::Load;
+use crate::phase::Phase;
+
+/// One arm with its account, gates, law, load and floors.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// What was measured.
+    pub subject: &'a Subject,
+    /// The arm's evidence.
+    pub evidence: &'a Evidence,
+    /// Where the time went.
+    pub account: RequestAccount,
+    /// Who held the queue.
+    pub gates: Gates,
+    /// Step law.
+    pub law: Law,
+    /// Offered and served load.
+    pub load: Load,
+    /// Reference.
+    pub floors: Floors,
+    /// Price of batching, below saturation only.
+    pub sharing: Option<Sharing>,
+    /// The other arm, read the same way.
+    pub baseline: Option<Box<Situation<'a>>>,
+}
+
+/// Utilization from which a server counts as saturated: at 0.85 the wait of a queue with ordinary spread is several
+/// service times and moves nonlinearly with load (attribution, sections 0.5 and 2).
+pub const SATURATED_RHO: f64 = 0.85;
+
+impl<'a> Situation<'a> {
+    /// Reads one arm against an optional baseline arm and the user's limits.
+    pub fn read(subject: &'a Subject, evidence: &'a Evidence, baseline: Option<Self>, slo: &BTreeMap<String, f64>) -> Self {
+        let account = RequestAccount::read(evidence, baseline.as_ref().map(|baseline| baseline.evidence));
+        let gates = Gates::read(evidence);
+        let own_law = Law::read(subject, evidence);
+        let load = Load::read(evidence, gates.waited_s, gates.gated.len());
+        // A baseline that ran at several batch sizes knows the law that an arm standing at its cap cannot show.
+        let law = match (&own_law, baseline.as_ref().map(|baseline| &baseline.law)) {
+            (Law::Known { .. }, _) | (_, None | Some(Law::Bounded { .. } | Law::Unknown { .. })) => own_law,
+            (_, Some(Law::Known { law, .. })) => Law::Known { law: law.clone(), from: "the baseline arm" },
+        };
+        let mut floors = match &baseline {
+            Some(base) if !base.account.is_empty() && !account.is_empty() => Floors::from_baseline(&base.account, &base.load, &load),
+            _ => Floors::own(evidence, &account, &law, &load),
+        };
+        if let Some(&limit_s) = slo.get("client.ttft").or_else(|| slo.get("server.ttft")) {
+            floors.raise_to(&account, limit_s);
+        }
+        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, baseline: baseline.map(Box::new) };
+        situation.sharing = situation.predict_sharing();
+        situation
+    }
+
+    /// True when rates say that the server is at its limit with the seats it has.
+    pub fn is_saturated(&self) -> bool {
+        self.rho_at_seats().is_some_and(|rho| rho >= SATURATED_RHO) || self.load.growing
+    }
+
+    /// Utilization with the seats the server has.
+    pub fn rho_at_seats(&self) -> Option<f64> {
+        let law = self.law.central()?;
+        self.load.rho(&law, self.load.seats.or_else(|| self.load.kv_seats()).unwrap_or(256.0))
+    }
+
+    /// Mean of a phase per request, s.
+    pub fn phase_s(&self, phase: Phase) -> f64 {
+        self.account.mean_s(phase)
+    }
+
+    /// Requests in the account.
+    pub fn n(&self) -> f64 {
+        self.account.n.max(1) as f64
+    }
+
+    /// `share` of a phase that `seconds` per request make, 0..1.
+    pub fn share_of(&self, phase: Phase, seconds: f64) -> f64 {
+        let size = self.account.mean_s(phase);
+        if size > 0.0 { (seconds / size).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Where an engine setting was read, for `now 32 (start-up dump)`.
+    pub fn setting_origin(&self, key: &str) -> String {
+        self.evidence.settings.get(key).map(|setting| setting.origin.clone()).unwrap_or_default()
+    }
+
+    fn predict_sharing(&self) -> Option<Sharing> {
+        if self.is_saturated() {
+            return None;
+        }
+        let law = self.law.central()?;
+        Some(Sharing::predict(self.evidence, &law, &self.load, &self.floors))
+    }
+}

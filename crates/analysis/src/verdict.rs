@@ -1,0 +1,292 @@
+//! From settled shares to an answer: localized, healthy, or not enough evidence.
+
+use crate::check::{Answer, Check, Found};
+use crate::claims::Basis;
+use crate::confidence::{self, Confidence, NAMED};
+use crate::contract::{Layer, Role, Status, Verdict};
+use crate::precedence::SHARING_ID;
+use crate::settlement::{Scope, Settlement, found};
+use crate::situation::Situation;
+use crate::symptom::{MATERIAL_EXCESS, Recognized};
+use crate::words::{count, percent, seconds};
+
+/// A cause owns at least this share of the loss ...
+const OF_LOSS: f64 = 0.05;
+/// ... and at least this share of all the population's seconds in the unit ...
+const OF_SIZE: f64 = 0.10;
+/// ... and at least this many times the noise.
+const OF_NOISE: f64 = 2.0;
+/// A contributor owns at least this share of the loss.
+const CONTRIBUTES: f64 = 0.10;
+
+/// One arm, decided.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The check that is the cause, if any.
+    pub cause: Option<&'static Check>,
+    /// Roles of all found checks.
+    pub roles: Vec<(&'static Check, Role)>,
+}
+
+/// Decides one arm.
+pub fn decide(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    recognized: &Recognized,
+) -> Decision {
+    let noise_ns = noise_ns(situation, recognized.scope);
+    let mut owners: Vec<(&'static Check, &Found)> = found(answers).collect();
+    owners.sort_by_key(|(check, _)| (std::cmp::Reverse(settlement.share(check.id).owned_ns), check.rank, check.id));
+    let material = |check: &Check| {
+        let share = settlement.share(check.id);
+        share.lo >= OF_LOSS && share.owned_ns as f64 >= OF_SIZE * settlement.size_ns as f64 && share.owned_ns as f64 >= OF_NOISE * noise_ns
+    };
+    let cause = owners
+        .iter()
+        .find(|(check, found)| !found.context_only && material(check))
+        // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
+        .or_else(|| owners.iter().find(|(_, found)| !found.context_only && found.claims.is_empty()))
+        .copied();
+    let roles = owners
+        .iter()
+        .map(|(check, found)| {
+            let role = match cause {
+                _ if found.context_only => Role::Context,
+                Some((winner, _)) if winner.id == check.id => Role::Cause,
+                _ if material(check) && settlement.share(check.id).mid >= CONTRIBUTES => Role::Contributes,
+                _ => Role::TrueNotCause,
+            };
+            (*check, role)
+        })
+        .collect();
+    let verdict = match cause {
+        Some((check, found)) => localized(situation, answers, settlement, check, found),
+        None => without_cause(situation, answers, settlement, recognized),
+    };
+    let named = (verdict.status == Status::Localized).then_some(cause).flatten().map(|(check, _)| check);
+    Decision { verdict, cause: named, roles }
+}
+
+/// Standard error of the unit's mean over ten batches of time, times the population, ns. 0 where no batches exist.
+fn noise_ns(situation: &Situation<'_>, scope: Scope) -> f64 {
+    let rows: Vec<(i64, f64)> = situation
+        .evidence
+        .client
+        .iter()
+        .filter(|row| row.ok)
+        .filter_map(|row| Some((row.t_sent_ns, if scope == Scope::FirstToken { row.ttft_ns()? } else { row.e2e_ns()? } as f64)))
+        .collect();
+    // A queue that grows is a trend, not noise: its batches differ because the symptom does.
+    let batches = crate::stats::batch_means(&rows, 10);
+    let differences: Vec<f64> = batches.windows(2).map(|pair| (pair[1] - pair[0]) / std::f64::consts::SQRT_2).collect();
+    let count = batches.len() as f64;
+    let spread = crate::stats::summarize(&differences).map_or(0.0, |summary| summary.standard_error * (summary.count as f64).sqrt());
+    if count > 1.0 { spread / count.sqrt() * situation.n() } else { 0.0 }
+}
+
+fn localized(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    check: &'static Check,
+    found: &Found,
+) -> Verdict {
+    let basis = found.claims.iter().map(|claim| claim.basis).min_by_key(|basis| (basis.weight() * -100.0) as i64);
+    let confidence = confidence::of(situation, answers, settlement, check, basis);
+    let share = settlement.share(check.id);
+    let next = confidence::rivals(situation, answers, settlement, check)
+        .into_iter()
+        .map(|(id, ns)| (id, ns as i64))
+        .chain(
+            settlement
+                .shares
+                .iter()
+                .filter(|(owner, _)| **owner != SHARING_ID && **owner != check.id)
+                .map(|(owner, share)| (*owner, share.owned_ns)),
+        )
+        .filter(|(_, ns)| *ns > 0)
+        .max_by_key(|(id, ns)| (*ns, *id))
+        .map(|(id, _)| id.to_string());
+    if confidence.value < NAMED {
+        return layer_or_nothing(situation, answers, settlement, check, found, &confidence);
+    }
+    Verdict {
+        status: Status::Localized,
+        layer: Some(check.layer),
+        check: Some(check.id.into()),
+        bound_class: Some(check.bound_class.into()),
+        explained: (!found.claims.is_empty()).then_some(share.mid),
+        explained_range: (!found.claims.is_empty()).then_some([share.lo, share.hi]),
+        confidence: confidence.printed,
+        confidence_because: confidence.because,
+        sentence: found.sentence.clone(),
+        falsified_by: found.falsified_by.clone(),
+        next_suspect: next,
+    }
+}
+
+/// The failure mode is not sure enough to name; the layer may be, if what else its checks own adds up.
+fn layer_or_nothing(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    check: &'static Check,
+    found: &Found,
+    confidence: &Confidence,
+) -> Verdict {
+    let same_layer = crate::settlement::found(answers).filter(|(other, _)| other.layer == check.layer);
+    let owned: f64 = same_layer.map(|(other, _)| settlement.share(other.id).mid).sum();
+    let rival = confidence::rivals(situation, answers, settlement, check)
+        .into_iter()
+        .filter(|(id, _)| crate::checks::find(id).is_some_and(|other| other.layer != check.layer))
+        .map(|(_, ns)| ns / settlement.loss_ns.max(1) as f64)
+        .fold(0.0, f64::max);
+    let layer_confidence = if owned > 0.0 { confidence.value.max(owned / (owned + rival) * Basis::Bound.weight()) } else { 0.0 };
+    if layer_confidence >= NAMED {
+        Verdict {
+            check: None,
+            explained: Some(owned.min(1.0)),
+            ..layer_only(check.layer, check.bound_class, found.sentence.clone(), &confidence.because)
+        }
+    } else {
+        insufficient(format!("{} fits, but too much is unknown to name it: {}", check.id, confidence.because))
+    }
+}
+
+fn layer_only(layer: Layer, bound_class: &str, sentence: String, because: &str) -> Verdict {
+    Verdict {
+        status: Status::Localized,
+        layer: Some(layer),
+        check: None,
+        bound_class: Some(bound_class.into()),
+        explained: None,
+        explained_range: None,
+        confidence: 0.4,
+        confidence_because: because.into(),
+        sentence,
+        falsified_by: String::new(),
+        next_suspect: None,
+    }
+}
+
+fn insufficient(sentence: String) -> Verdict {
+    Verdict {
+        status: Status::InsufficientEvidence,
+        layer: None,
+        check: None,
+        bound_class: None,
+        explained: None,
+        explained_range: None,
+        confidence: 0.0,
+        confidence_because: String::new(),
+        sentence,
+        falsified_by: String::new(),
+        next_suspect: None,
+    }
+}
+
+/// Fewer finished requests than this are no basis for calling anything healthy.
+const MIN_REQUESTS: u64 = 10;
+
+fn without_cause(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    recognized: &Recognized,
+) -> Verdict {
+    let account = &situation.account;
+    if account.is_empty() {
+        return insufficient("Nothing in the evidence measures a request: no result file, no latency histogram, no typed time.".into());
+    }
+    if let Some(verdict) = layer_from_phases(situation, settlement) {
+        return verdict;
+    }
+    let unowned = settlement.unowned_of_size();
+    let what = if recognized.scope == Scope::FirstToken { "time to first token" } else { "request time" };
+    if !situation.evidence.has_timeline() || account.n < MIN_REQUESTS || account.lifetime {
+        return insufficient(format!(
+            "Too little to tell: {}; which limit or stage holds the {what} does not show.",
+            if situation.evidence.has_timeline() { "few finished requests" } else { "no series over time" }
+        ));
+    }
+    if unowned >= MATERIAL_EXCESS {
+        return insufficient(format!(
+            "{} of the {what} ({} of {} per request) is more than this server's own step law or floor explains, and no check owns it.",
+            percent(unowned),
+            seconds(settlement.unowned_ns as f64 * 1e-9 / situation.n()),
+            seconds(settlement.size_ns as f64 * 1e-9 / situation.n()),
+        ));
+    }
+    if let Some((check, share)) = blind(situation, answers, settlement) {
+        return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));
+    }
+    healthy(situation, recognized)
+}
+
+/// An undecided check that could hold a material share of the unit.
+fn blind(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], settlement: &Settlement) -> Option<(&'static str, f64)> {
+    confidence::undecided(answers)
+        .filter(|(_, missing)| missing.at_most_s.is_some())
+        .map(|(check, missing)| {
+            let bound = missing.at_most_s.unwrap_or(0.0) * situation.n() * 1e9;
+            (check.id, bound / settlement.size_ns.max(1) as f64)
+        })
+        .filter(|(_, share)| *share >= MATERIAL_EXCESS)
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Unowned time in a phase that only one layer can own names that layer.
+fn layer_from_phases(situation: &Situation<'_>, settlement: &Settlement) -> Option<Verdict> {
+    let mut by_layer: Vec<(Layer, i64, &str)> = Vec::new();
+    for (phase, &ns) in settlement.unowned_by_phase.iter().filter_map(|(phase, ns)| phase.map(|phase| (phase, ns))) {
+        if let Some(layer) = phase.sole_layer().filter(|_| ns > 0) {
+            by_layer.push((layer, ns, phase.as_str()));
+        }
+    }
+    let total: i64 = by_layer.iter().map(|(_, ns, _)| ns).sum();
+    let &(layer, _, largest) = by_layer.iter().max_by_key(|(_, ns, _)| *ns)?;
+    let of_size = total as f64 / settlement.size_ns.max(1) as f64;
+    if of_size < MATERIAL_EXCESS || settlement.loss_ns == 0 || total * 2 < settlement.unowned_ns {
+        return None;
+    }
+    let per_request_s = total as f64 * 1e-9 / situation.n();
+    let explained = total as f64 / settlement.loss_ns as f64;
+    let sentence = format!(
+        "{} of {} per request pass outside the engine ({largest} most of it); which stage does not show.",
+        seconds(per_request_s),
+        seconds(settlement.size_ns as f64 * 1e-9 / situation.n())
+    );
+    let mut verdict = layer_only(layer, "network", sentence, "measured between two vantages; no check names the stage");
+    verdict.explained = Some(explained.min(1.0));
+    verdict.confidence = 0.6;
+    verdict.falsified_by = "a server-side time to first token as long as the client's".into();
+    Some(verdict)
+}
+
+fn healthy(situation: &Situation<'_>, recognized: &Recognized) -> Verdict {
+    let n = count(situation.account.n as f64);
+    let ttft = seconds(situation.account.first_token_mean_s());
+    let e2e = seconds(situation.account.total_mean_s());
+    let reference = match situation.floors.from {
+        "baseline" => "the baseline arm",
+        "slo" => "the limit set",
+        _ => "this server's own step law",
+    };
+    let batching =
+        if recognized.id == "none" { String::new() } else { "; what exceeds a lone request is the price of batching".to_string() };
+    Verdict {
+        status: Status::Healthy,
+        confidence: 0.6,
+        confidence_because: format!(
+            "judged against {reference}; slowness that is the same at every load needs a trace or a hardware bound to show"
+        ),
+        sentence: format!(
+            "Nothing material is wrong: {n} requests, TTFT {ttft}, whole request {e2e}, no queue, no preemption of weight{batching}."
+        ),
+        falsified_by: "a lone request that is much faster than the floor used here".into(),
+        ..insufficient(String::new())
+    }
+}

@@ -1,0 +1,236 @@
+//! Did the change do what was predicted? Prediction by prediction, with batch means.
+//!
+//! Four outcomes. Runs that differ in more than the change are not comparable; a movement inside the runs' own noise,
+//! or under 3 %, is none.
+
+mod comparable;
+mod measure;
+
+use capture::Capture;
+
+use crate::contract::{ChangedSetting, Direction, Hypothesis, Outcome, Prediction, PredictionOutcome, VERIFY_SCHEMA, Verification};
+use crate::diagnose::{DiagnoseOptions, diagnose};
+use crate::evidence::Evidence;
+use crate::predict::Movement;
+use crate::words::{digits, percent, seconds};
+
+use measure::{Measured, measure};
+
+/// Movements below this are noise whatever their interval says.
+pub const PRACTICAL_NOISE: f64 = 0.03;
+
+/// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
+pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
+    let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
+    let changed = changed_settings(&b, &a);
+    let (id, chosen) = match choose(before, hypothesis) {
+        Ok(chosen) => chosen,
+        Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
+    };
+    let comparability = comparable::compare(before, after, &b, &a);
+    if let Some(why) = comparability.iter().find_map(|line| line.strip_prefix(comparable::DIFFERS)) {
+        return refuse(Outcome::NotComparable, why.to_string(), &id, changed, comparability.clone());
+    }
+    let Some(hypothesis) = chosen.or_else(|| (!changed.is_empty()).then(any_improvement)) else {
+        let why = "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string();
+        return refuse(Outcome::Inconclusive, why, &id, changed, comparability);
+    };
+    let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, &b, &a)).collect();
+    let (outcome, why) = overall(&predictions);
+    Verification { schema: VERIFY_SCHEMA.into(), outcome, why, hypothesis: id, changed, predictions, comparability }
+}
+
+fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedSetting>, comparability: Vec<String>) -> Verification {
+    Verification {
+        schema: VERIFY_SCHEMA.into(),
+        outcome,
+        why,
+        hypothesis: hypothesis.into(),
+        changed,
+        predictions: Vec::new(),
+        comparability,
+    }
+}
+
+/// The hypothesis asked for; without one the first of the first report; `None` when that report has none.
+fn choose(before: &Capture, wanted: Option<&str>) -> Result<(String, Option<Hypothesis>), String> {
+    let report = diagnose(before, &DiagnoseOptions::default());
+    let all: Vec<&Hypothesis> = report.findings.iter().flat_map(|finding| &finding.hypotheses).collect();
+    match wanted {
+        Some(id) => match all.iter().find(|hypothesis| hypothesis.id == id) {
+            Some(found) => Ok((id.to_string(), Some((*found).clone()))),
+            None => Err(format!(
+                "the diagnosis of the first run has no hypothesis `{id}`; it has {}",
+                if all.is_empty() { "none".into() } else { all.iter().map(|h| h.id.as_str()).collect::<Vec<_>>().join(", ") }
+            )),
+        },
+        None => Ok(all.first().map_or_else(|| ("none".to_string(), None), |first| (first.id.clone(), Some((*first).clone())))),
+    }
+}
+
+/// What anybody who changes a setting hopes for: the first token comes sooner and the whole request takes no longer.
+fn any_improvement() -> Hypothesis {
+    let mut hypothesis = Hypothesis {
+        id: "none".into(),
+        change: crate::contract::Change {
+            flag: String::new(),
+            from: String::new(),
+            to: String::new(),
+            from_source: String::new(),
+            needs: String::new(),
+            reload_s: None,
+            valid_for: String::new(),
+            instruction: "the settings that differ".into(),
+        },
+        risk: String::new(),
+        rollback: String::new(),
+        undo_if: String::new(),
+        predictions: Vec::new(),
+        throughput: String::new(),
+    };
+    let why = "no hypothesis in the first report: a change is at least meant to help";
+    hypothesis.predictions = vec![
+        Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).primary().refused(why).build(),
+        Movement::new("e2e.mean", "e2e mean", "s", Direction::Unchanged, None).guard().refused(why).build(),
+    ];
+    hypothesis
+}
+
+fn changed_settings(before: &Evidence, after: &Evidence) -> Vec<ChangedSetting> {
+    let relevant = |key: &str| key.starts_with("config.") || key.starts_with("env.");
+    let mut keys: Vec<&str> = before.settings.iter().chain(after.settings.iter()).map(|(key, _)| key).filter(|key| relevant(key)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into_iter()
+        .filter_map(|key| {
+            let value = |evidence: &Evidence| evidence.settings.get(key).map(|setting| setting.value.clone());
+            let (before, after) = (value(before), value(after));
+            (before != after).then(|| ChangedSetting {
+                key: key.into(),
+                before: before.unwrap_or_default(),
+                after: after.unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+fn judge(prediction: &Prediction, before: &Evidence, after: &Evidence) -> PredictionOutcome {
+    let (b, a) = (measure(before, &prediction.signal), measure(after, &prediction.signal));
+    let (Some(b), Some(a)) = (b, a) else {
+        return PredictionOutcome {
+            prediction: prediction.clone(),
+            before: None,
+            after: None,
+            ratio_interval: None,
+            outcome: Outcome::Inconclusive,
+            why: format!("{} was not measured in both runs", prediction.signal),
+        };
+    };
+    let interval = crate::stats::ratio_interval(&b.batches, &a.batches);
+    let (outcome, why) = outcome_of(prediction, &b, &a, interval);
+    PredictionOutcome { prediction: prediction.clone(), before: Some(b.mean), after: Some(a.mean), ratio_interval: interval, outcome, why }
+}
+
+/// Which way a signal moved, beyond its own noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    Down,
+    Up,
+    Nowhere,
+    Unclear,
+}
+
+fn movement(b: &Measured, a: &Measured, interval: Option<[f64; 2]>) -> Moved {
+    let Some([lo, hi]) = interval else {
+        // A level without batches (a peak) is compared as it is; a counter that stood at zero and stays there did not move.
+        return match (b.mean, a.mean) {
+            (b, a) if a > b * (1.0 + PRACTICAL_NOISE) => Moved::Up,
+            (b, a) if a < b * (1.0 - PRACTICAL_NOISE) => Moved::Down,
+            _ => Moved::Nowhere,
+        };
+    };
+    if hi < 1.0 - PRACTICAL_NOISE {
+        Moved::Down
+    } else if lo > 1.0 + PRACTICAL_NOISE {
+        Moved::Up
+    } else if lo > 0.8 && hi < 1.25 {
+        Moved::Nowhere
+    } else {
+        Moved::Unclear
+    }
+}
+
+fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Option<[f64; 2]>) -> (Outcome, String) {
+    let moved = movement(b, a, interval);
+    let seen = format!("{} -> {}", show(b.mean, &prediction.unit), show(a.mean, &prediction.unit));
+    if prediction.guard {
+        return guard(prediction, b, a, interval, moved, &seen);
+    }
+    let wanted = match prediction.direction {
+        Direction::Down => Moved::Down,
+        Direction::Up => Moved::Up,
+        Direction::Unchanged => Moved::Nowhere,
+    };
+    if moved != wanted {
+        return match moved {
+            Moved::Unclear => (Outcome::Inconclusive, format!("{seen}: within the runs' own noise")),
+            _ => (Outcome::Refuted, format!("{seen}: did not move as predicted")),
+        };
+    }
+    let Some([lo, hi]) = prediction.to else { return (Outcome::Confirmed, format!("{seen}: direction as predicted, no size was")) };
+    let beyond = if prediction.direction == Direction::Down { a.mean < lo } else { a.mean > hi };
+    let inside = a.mean >= lo && a.mean <= hi;
+    // The mean after is itself uncertain: its interval need only reach the predicted one.
+    let reaches = interval.is_some_and(|[low, high]| b.mean * low <= hi && b.mean * high >= lo);
+    if inside || reaches {
+        (Outcome::Confirmed, seen)
+    } else if beyond {
+        (Outcome::Confirmed, format!("{seen}: further than predicted"))
+    } else {
+        (Outcome::Inconclusive, format!("{seen}: the right way, but not as far as predicted"))
+    }
+}
+
+fn guard(prediction: &Prediction, b: &Measured, a: &Measured, interval: Option<[f64; 2]>, moved: Moved, seen: &str) -> (Outcome, String) {
+    let worst = prediction.to.map_or(b.mean * (1.0 + PRACTICAL_NOISE), |[_, hi]| hi);
+    let lowest_after = interval.map_or(a.mean, |[lo, _]| b.mean * lo);
+    if a.mean <= worst {
+        (Outcome::Confirmed, format!("{seen}: within {}", show(worst, &prediction.unit)))
+    } else if lowest_after > worst && (prediction.to.is_some() || moved == Moved::Up) {
+        (Outcome::Refuted, format!("{seen}: worse than {}", show(worst, &prediction.unit)))
+    } else {
+        (Outcome::Inconclusive, format!("{seen}: above {}, within noise of it", show(worst, &prediction.unit)))
+    }
+}
+
+fn show(value: f64, unit: &str) -> String {
+    if unit == "s" { seconds(value) } else { digits(value) }
+}
+
+fn overall(predictions: &[PredictionOutcome]) -> (Outcome, String) {
+    let Some(primary) = predictions.iter().find(|outcome| outcome.prediction.primary) else {
+        return (Outcome::Inconclusive, "the hypothesis has no primary prediction".into());
+    };
+    let label = |outcome: &PredictionOutcome| {
+        let interval =
+            outcome.ratio_interval.map_or_else(String::new, |[lo, hi]| format!(" (x{} to x{})", digits(lo.max(0.0)), digits(hi)));
+        format!("{} {}{interval}", outcome.prediction.label, outcome.why)
+    };
+    if primary.outcome != Outcome::Confirmed {
+        return (primary.outcome, label(primary));
+    }
+    match predictions.iter().find(|outcome| outcome.prediction.guard && outcome.outcome == Outcome::Refuted) {
+        Some(broken) => (Outcome::Refuted, format!("{}; but the guard broke: {}", label(primary), label(broken))),
+        None => (Outcome::Confirmed, label(primary)),
+    }
+}
+
+/// For comparability lines.
+pub(crate) fn within(ratio: f64, limit: f64) -> bool {
+    (ratio - 1.0).abs() <= limit
+}
+
+/// `+12 %`.
+pub(crate) fn signed_percent(ratio: f64) -> String {
+    format!("{}{}", if ratio >= 1.0 { "+" } else { "-" }, percent((ratio - 1.0).abs()))
+}

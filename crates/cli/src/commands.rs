@@ -1,0 +1,25 @@
+//! One file per verb; here only which one runs.
+
+pub(crate) mod capture;
+pub(crate) mod completions;
+pub(crate) mod diagnose;
+pub(crate) mod explain;
+pub(crate) mod signals;
+pub(crate) mod verify;
+
+use crate::args::{Args, Command};
+use crate::exit::Exit;
+use crate::screen::Screen;
+
+/// Runs the verb the user asked for.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let screen = Screen::of_stdout(args.color);
+    match &args.command {
+        Command::Diagnose(args) => diagnose::run(args, &screen),
+        Command::Capture(args) => capture::run(args),
+        Command::Verify(args) => verify::run(args, &screen),
+        Command::Explain(args) => explain::run(args, &screen),
+        Command::Signals(args) => signals::run(args),
+        Command::Completions(args) => completions::run(args),
+    }
+}

@@ -1,0 +1,59 @@
+//! `inferoscope capture`: evidence in, one capture on disk out.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use capture::Capture;
+
+use crate::evidence::{self, Pace};
+use crate::exit::Exit;
+use crate::out;
+
+/// Build or merge a capture
+///
+/// A capture holds everything that was read, in one folder of tables with a manifest; other verbs take it as input.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 written, 2 could not run")]
+pub(crate) struct Args {
+    /// Files, folders, captures, or http:// addresses (/metrics is added where there is no path)
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<OsString>,
+
+    /// Where to write; an existing capture is replaced, anything else is left alone
+    #[arg(short, long, value_name = "X.capture")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// Writes the capture and says what is in it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    refuse_foreign(&args.output)?;
+    let capture = evidence::read(&args.inputs, args.pace)?;
+    capture::store::write(&capture, &args.output).with_context(|| format!("could not write capture `{}`", args.output.display()))?;
+    out::print(&summary(&capture, &args.output))?;
+    Ok(Exit::Done)
+}
+
+/// What is not a capture is never replaced.
+fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
+    if path.symlink_metadata().is_ok() && !capture::store::is_capture(path) {
+        bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
+    }
+    Ok(())
+}
+
+fn summary(capture: &Capture, path: &Path) -> String {
+    let rows: usize = capture.tables.row_counts().iter().map(|(_, rows)| rows).sum();
+    let issues = capture.tables.issues.count.len();
+    let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
+    format!(
+        "wrote {}: {} in {}, {}\n",
+        path.display(),
+        count(rows, "row", "rows"),
+        count(capture.manifest.sources.len(), "source", "sources"),
+        count(issues, "issue", "issues")
+    )
+}

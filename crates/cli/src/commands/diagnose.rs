@@ -1,0 +1,102 @@
+//! `inferoscope diagnose`: evidence in, verdict out.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use analysis::{DiagnoseOptions, diagnose};
+use clap::builder::PossibleValuesParser;
+use report::views;
+
+use crate::evidence::{self, Pace};
+use crate::exit::Exit;
+use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
+use crate::{atomic_file, curves, out, quantity};
+
+/// Symptoms a user can state.
+const SYMPTOMS: [&str; 8] = [
+    "high_ttft",
+    "throughput_plateau",
+    "busy_but_slow",
+    "multi_gpu_slower",
+    "slower_after_feature",
+    "users_slow",
+    "uniformly_slow_decode",
+    "tail_spikes",
+];
+
+/// Say what makes serving slow
+///
+/// Reads the evidence, accounts for the time, and prints the verdict first. Inputs are recognized by content and mixed
+/// freely.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 healthy, 1 localized, 2 could not run, 3 evidence insufficient")]
+pub(crate) struct Args {
+    /// Files, folders, captures, or http:// addresses (/metrics is added where there is no path)
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<OsString>,
+
+    /// What is slow, when you know it
+    #[arg(long, value_name = "SYMPTOM", value_parser = PossibleValuesParser::new(SYMPTOMS))]
+    symptom: Option<String>,
+
+    /// What counts as slow: ttft=500ms,tpot=50ms
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    slo: Option<Limits>,
+
+    /// Evidence of the same server when it was well
+    #[arg(long, value_name = "INPUT", num_args = 1..)]
+    baseline: Vec<OsString>,
+
+    /// Print the report as one JSON document
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+
+    /// Print the report as Markdown
+    #[arg(long)]
+    markdown: bool,
+
+    /// Also write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Columns of the screen [default: 80, or the terminal's where it is narrower]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(MIN_WIDTH as i64..=MAX_WIDTH as i64))]
+    width: Option<u16>,
+
+    /// Exit with 0 whatever the verdict; 2 stays for what could not run
+    #[arg(long)]
+    exit_zero: bool,
+
+    #[command(flatten)]
+    pace: Pace,
+}
+
+/// `--slo`, read.
+#[derive(Clone, Debug, Default)]
+struct Limits(BTreeMap<String, f64>);
+
+fn limits(text: &str) -> Result<Limits, String> {
+    quantity::limits(text).map(Limits)
+}
+
+/// Diagnoses and prints.
+pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
+    let capture = evidence::read(&args.inputs, args.pace)?;
+    let baseline = if args.baseline.is_empty() { None } else { Some(evidence::read(&args.baseline, args.pace)?) };
+    let slo = args.slo.clone().unwrap_or_default().0;
+    let options = DiagnoseOptions { symptom: args.symptom.clone(), slo, baseline: baseline.as_ref() };
+    let report = diagnose(&capture, &options);
+    let text = if args.json {
+        views::json::render(&report)
+    } else if args.markdown {
+        views::markdown::render(&report)
+    } else {
+        views::terminal::render(&report, screen.options(args.width.map(usize::from)))
+    };
+    out::print(&text)?;
+    if let Some(path) = &args.html {
+        atomic_file::write(path, views::html::render(&report, &curves::of(&capture)).as_bytes())?;
+    }
+    Ok(if args.exit_zero { Exit::Done } else { report.verdict.status.into() })
+}

@@ -1,0 +1,131 @@
+//! From what the user named to one capture: files and folders through `ingest`, captures from disk, addresses through
+//! `live`; merged and brought into canonical order, so that the order of the arguments does not matter.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use capture::Capture;
+
+use crate::progress::Progress;
+use crate::{exit, quantity};
+
+/// How long and how often addresses are read.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Pace {
+    /// How long to read http:// addresses
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
+    window: Duration,
+
+    /// Time between two reads of an http:// address
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::duration)]
+    interval: Duration,
+}
+
+/// Inputs, sorted by what has to be done with them.
+#[derive(Debug, Default)]
+struct Inputs {
+    addresses: Vec<live::Address>,
+    captures: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+/// Reads everything the user named into one capture.
+pub(crate) fn read(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
+    let inputs = sort(inputs)?;
+    let mut parts = scrape(&inputs.addresses, pace)?;
+    for path in &inputs.captures {
+        parts.push(capture::store::open(path).with_context(|| format!("could not open capture `{}`", path.display()))?);
+    }
+    if !inputs.files.is_empty() {
+        parts.push(read_files(&inputs.files)?);
+    }
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next().unwrap_or_else(Capture::new);
+    parts.for_each(|part| whole.merge(part));
+    whole.canonicalize();
+    Ok(whole)
+}
+
+/// Tells addresses, captures and files apart. Each is read once however often it is named.
+fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
+    let mut sorted = Inputs::default();
+    for input in inputs {
+        let text = input.to_str().filter(|text| text.contains("://"));
+        if let Some(text) = text {
+            sorted.addresses.push(text.parse()?);
+            continue;
+        }
+        let path = PathBuf::from(input);
+        let kind = if capture::store::is_capture(&path) { &mut sorted.captures } else { &mut sorted.files };
+        kind.push(path);
+    }
+    sorted.addresses.sort();
+    sorted.addresses.dedup();
+    for paths in [&mut sorted.captures, &mut sorted.files] {
+        paths.sort();
+        paths.dedup_by_key(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+    }
+    Ok(sorted)
+}
+
+fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
+    let progress = Progress::new();
+    let show = |step: ingest::Progress| {
+        let message = format!("{} of {} sources, {} MB", step.sources_done, step.sources_total, step.bytes_done / 1_000_000);
+        progress.show(&message, step.sources_done as u64, step.sources_total as u64);
+    };
+    let options = ingest::Options { progress: Some(&show), ..ingest::Options::default() };
+    Ok(ingest::read(files, &options)?)
+}
+
+/// Set by the first Ctrl-C: the window ends and what was read is kept.
+static STOP: AtomicBool = AtomicBool::new(true);
+
+/// Reads all addresses at the same time, so that their windows overlap.
+fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture>> {
+    if addresses.is_empty() {
+        return Ok(Vec::new());
+    }
+    listen_for_interrupts()?;
+    STOP.store(false, Ordering::Relaxed);
+    let progress = Progress::new();
+    progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.window.as_secs_f64()));
+    let show = |seen: live::Seen| {
+        let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
+        progress.show(&message, seen.elapsed.as_millis() as u64, pace.window.as_millis() as u64);
+    };
+    let scrapes: Vec<_> = std::thread::scope(|scope| {
+        let readers: Vec<_> = addresses
+            .iter()
+            .map(|address| scope.spawn(|| live::scrape_window(address, pace.window, pace.interval, &STOP, &show)))
+            .collect();
+        readers.into_iter().map(|reader| reader.join().expect("reading an address does not panic")).collect()
+    });
+    STOP.store(true, Ordering::Relaxed);
+    let mut parts = Vec::with_capacity(addresses.len());
+    for (address, scrapes) in addresses.iter().zip(scrapes) {
+        parts.push(live::capture_of(address, &scrapes?));
+    }
+    Ok(parts)
+}
+
+/// From here on a Ctrl-C ends the window; one with no window open, or with a window that is ending, ends the program.
+fn listen_for_interrupts() -> std::io::Result<()> {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if LISTENING.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    live::on_interrupt(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(exit::INTERRUPTED);
+        }
+    })
+}
+
+fn list(addresses: &[live::Address]) -> String {
+    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    names.join(", ")
+}

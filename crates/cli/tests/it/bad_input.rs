@@ -1,0 +1,130 @@
+//! Inputs that cannot be right: a sentence and exit code 2 or 3, never a panic, never a hang.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::program::{self, Run};
+
+/// Diagnoses `make`'s path inside a fresh folder and demands a refusal with words.
+fn refused(make: impl FnOnce(&Path) -> PathBuf) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let input = make(folder.path());
+    let run = program::run(["diagnose".as_ref(), input.as_os_str()]);
+    assert!(run.code == 2 || run.code == 3, "exit code {} with {run:?}", run.code);
+    let told = if run.code == 2 { &run.stderr } else { &run.stdout };
+    assert!(told.split_whitespace().count() > 3, "too few words: {run:?}");
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    assert!(run.code == 3 || run.stderr.starts_with("error: "), "{}", run.stderr);
+    assert!(run.code == 3 || run.stdout.is_empty(), "an answer and a failure at once: {}", run.stdout);
+    run
+}
+
+fn file(name: &str, content: &[u8]) -> Run {
+    refused(|folder| {
+        let path = folder.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    })
+}
+
+/// Bytes without meaning, always the same ones.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..length).map(next).collect()
+}
+
+#[test]
+fn an_empty_file() {
+    file("metrics.prom", b"");
+}
+
+#[test]
+fn a_web_page_in_place_of_metrics() {
+    file("metrics.prom", b"<!doctype html>\n<html><head><title>404 Not Found</title></head><body>nginx</body></html>\n");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let run = refused(|folder| folder.join("metrics.prom"));
+    assert!(run.code == 2 && run.stderr.contains("metrics.prom"), "{}", run.stderr);
+}
+
+#[test]
+fn an_empty_folder() {
+    refused(Path::to_path_buf);
+}
+
+#[test]
+fn a_folder_that_contains_itself() {
+    refused(|folder| {
+        symlink(folder, folder.join("again")).unwrap();
+        folder.to_path_buf()
+    });
+}
+
+#[test]
+fn a_link_to_itself() {
+    refused(|folder| {
+        let path = folder.join("loop.prom");
+        symlink(&path, &path).unwrap();
+        path
+    });
+}
+
+#[test]
+fn a_file_that_cannot_be_read() {
+    // Readable by its mode for anyone, by its content for nobody.
+    refused(|_| PathBuf::from("/proc/self/mem"));
+}
+
+#[test]
+fn a_pipe_nobody_writes_to() {
+    refused(|folder| {
+        let path = folder.join("metrics.prom");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        folder.to_path_buf()
+    });
+}
+
+#[test]
+fn noise_under_every_name() {
+    for name in ["metrics.prom", "server.log", "bench.json", "host.jsonl", "command.txt", "data.bin", "x.prom.gz"] {
+        file(name, &noise(40_000));
+    }
+}
+
+#[test]
+fn a_gzip_file_that_ends_early() {
+    file("metrics.prom.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b]);
+}
+
+#[test]
+fn json_of_another_kind() {
+    file("bench.json", br#"{"name": "left-pad", "version": "1.0.0"}"#);
+}
+
+#[test]
+fn typed_numbers_with_a_signal_nobody_knows() {
+    let run =
+        file("observations.toml", b"schema = \"inferoscope.observations/1\"\n[[run]]\n[run.signals]\n\"server.ttfft.mean\" = \"2 s\"\n");
+    let told = format!("{}{}", run.stdout, run.stderr);
+    assert!(told.contains("server.ttft.mean"), "the nearest name is not given: {told}");
+}
+
+#[test]
+fn a_capture_without_content() {
+    refused(|folder| {
+        let path = folder.join("run.capture");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("manifest.json"), "{}").unwrap();
+        path
+    });
+}

@@ -1,0 +1,46 @@
+//! The help text of every verb.
+
+use expect_test::{ExpectFile, expect_file};
+
+use crate::program;
+
+fn check(verb: &[&str], expected: &ExpectFile) {
+    let run = program::run(verb.iter().chain(&["--help"]));
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    expected.assert_eq(&run.stdout);
+}
+
+#[test]
+fn of_the_program() {
+    check(&[], &expect_file!["help/inferoscope.txt"]);
+}
+
+#[test]
+fn of_diagnose() {
+    check(&["diagnose"], &expect_file!["help/diagnose.txt"]);
+}
+
+#[test]
+fn of_capture() {
+    check(&["capture"], &expect_file!["help/capture.txt"]);
+}
+
+#[test]
+fn of_verify() {
+    check(&["verify"], &expect_file!["help/verify.txt"]);
+}
+
+#[test]
+fn of_explain() {
+    check(&["explain"], &expect_file!["help/explain.txt"]);
+}
+
+#[test]
+fn of_signals() {
+    check(&["signals"], &expect_file!["help/signals.txt"]);
+}
+
+#[test]
+fn of_completions() {
+    check(&["completions"], &expect_file!["help/completions.txt"]);
+}

@@ -1,0 +1,14 @@
+//! What a user of the program sees: verdicts of the cases, exit codes, help, bad input, order of inputs, output files.
+
+#![allow(clippy::unwrap_used)]
+
+mod addresses;
+mod bad_input;
+mod case;
+mod cases;
+mod commands;
+mod help;
+mod outputs;
+mod program;
+mod same_report;
+mod verify;

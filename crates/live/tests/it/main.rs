@@ -1,0 +1,158 @@
+//! Reading servers that behave and servers that do not, over real sockets on this machine.
+
+#![allow(clippy::unwrap_used)]
+
+mod servers;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use live::{Address, Fetch, scrape_window};
+
+use crate::servers::{Behavior, refused_port, serve};
+
+/// Reads once and shows the body or the error, with the port and the operating system's own words taken out.
+fn read(port: u16) -> String {
+    let address: Address = format!("http://ada:lace@127.0.0.1:{port}/metrics").parse().unwrap();
+    let fetch = Fetch {
+        connect_timeout: Duration::from_millis(500),
+        total_timeout: Duration::from_millis(500),
+        max_body_bytes: 100_000,
+        ..Fetch::new(address)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let text = match runtime.block_on(fetch.get()) {
+        Ok(body) => String::from_utf8(body).unwrap(),
+        Err(error) => format!("{}: {error}", error.kind()),
+    };
+    text.replace(&port.to_string(), "PORT")
+}
+
+fn check(behavior: Behavior, expected: &Expect) {
+    let started = Instant::now();
+    expected.assert_eq(&read(serve(behavior)));
+    assert!(started.elapsed() < Duration::from_secs(5), "a limit on time does not hold");
+}
+
+#[test]
+fn a_metrics_page_is_read_as_served() {
+    check(
+        Behavior::Page("vllm:num_requests_running 3\n"),
+        &expect![[r#"
+        vllm:num_requests_running 3
+    "#]],
+    );
+}
+
+#[test]
+fn credentials_reach_the_server_and_no_compression_is_asked_for() {
+    let head = read(serve(Behavior::Echo)).to_ascii_lowercase();
+    assert!(head.contains("authorization: basic ywrhomxhy2u=") && head.contains("host: 127.0.0.1:port"), "{head}");
+    assert!(!head.contains("accept-encoding"), "{head}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    check(Behavior::HangBeforeHead, &expect!["timeout: `http://127.0.0.1:PORT/metrics` did not answer within 0.5 s"]);
+}
+
+#[test]
+fn a_server_that_stops_in_the_body_is_given_up() {
+    check(Behavior::HangInBody, &expect!["timeout: `http://127.0.0.1:PORT/metrics` did not finish its answer within 0.5 s"]);
+}
+
+#[test]
+fn a_server_that_sends_forever_is_cut() {
+    check(
+        Behavior::SendForever,
+        &expect!["too_large: `http://127.0.0.1:PORT/metrics` sent more than 100000 bytes; expected a metrics page"],
+    );
+}
+
+#[test]
+fn a_head_without_end_is_cut() {
+    check(Behavior::HugeHead, &expect!["protocol: `http://127.0.0.1:PORT/metrics` did not send a whole HTTP answer"]);
+}
+
+#[test]
+fn what_is_not_http_is_refused() {
+    check(Behavior::Garbage, &expect!["protocol: `http://127.0.0.1:PORT/metrics` did not send a whole HTTP answer"]);
+}
+
+#[test]
+fn a_body_shorter_than_announced_is_refused() {
+    check(Behavior::ShortBody, &expect!["protocol: `http://127.0.0.1:PORT/metrics` did not send a whole HTTP answer"]);
+}
+
+#[test]
+fn a_missing_page_is_named_with_its_status() {
+    check(Behavior::Status("404 Not Found"), &expect!["status: `http://127.0.0.1:PORT/metrics` answered 404 Not Found, expected 200 OK"]);
+}
+
+#[test]
+fn a_redirect_is_not_followed_and_its_secrets_are_not_shown() {
+    check(
+        Behavior::Redirect("http://eve:pw@other/m?api_key=1"),
+        &expect![
+            "redirect: `http://127.0.0.1:PORT/metrics` answered 302 Found and points to `http://other/m?api_key=<redacted>`; redirects are not followed, name the final address"
+        ],
+    );
+}
+
+#[test]
+fn nobody_listening_is_an_error_at_once() {
+    assert!(read(refused_port()).starts_with("connect: could not connect to `http://127.0.0.1:PORT/metrics`"));
+}
+
+fn address(port: u16) -> Address {
+    format!("http://127.0.0.1:{port}").parse().unwrap()
+}
+
+#[test]
+fn a_window_keeps_failed_readings_as_such() {
+    let port = serve(Behavior::EverySecondFails);
+    let seen = AtomicUsize::new(0);
+    let count = |_| {
+        seen.fetch_add(1, Ordering::Relaxed);
+    };
+    let (window, interval) = (Duration::from_millis(620), Duration::from_millis(100));
+    let scrapes = scrape_window(&address(port), window, interval, &AtomicBool::new(false), &count).unwrap();
+    assert!(scrapes.len() >= 2 && scrapes.len() <= 7, "{}", scrapes.len());
+    assert_eq!(seen.into_inner(), scrapes.len());
+    assert!(scrapes.windows(2).all(|pair| pair[0].t_ns < pair[1].t_ns));
+    for (at, scrape) in scrapes.iter().enumerate() {
+        let text = String::from_utf8(scrape.body.clone()).unwrap();
+        let (head, rest) = text.split_once('\n').unwrap();
+        assert!(head.starts_with("# SCRAPE ts="), "{head}");
+        assert_eq!((scrape.is_whole, head.ends_with("error=status"), rest.is_empty()), (at % 2 == 0, at % 2 == 1, at % 2 == 1), "{text}");
+    }
+}
+
+#[test]
+fn a_window_without_a_single_answer_says_why() {
+    let (window, interval) = (Duration::from_millis(50), Duration::from_millis(20));
+    let error = scrape_window(&address(refused_port()), window, interval, &AtomicBool::new(false), &|_| {}).unwrap_err();
+    assert!(error.to_string().starts_with("could not connect to `http://127.0.0.1:"), "{error}");
+}
+
+#[test]
+fn stopping_ends_the_window_and_keeps_what_was_read() {
+    let port = serve(Behavior::Page("x 1\n"));
+    let stop = AtomicBool::new(false);
+    let started = Instant::now();
+    let stop_now = |_| stop.store(true, Ordering::Relaxed);
+    let scrapes = scrape_window(&address(port), Duration::from_secs(60), Duration::from_secs(30), &stop, &stop_now).unwrap();
+    assert_eq!(scrapes.len(), 1);
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn stopping_during_a_hanging_reading_ends_at_once() {
+    let port = serve(Behavior::HangBeforeHead);
+    let started = Instant::now();
+    let error =
+        scrape_window(&address(port), Duration::from_secs(60), Duration::from_secs(1), &AtomicBool::new(true), &|_| {}).unwrap_err();
+    assert_eq!(error.to_string(), format!("stopped before `http://127.0.0.1:{port}/metrics` answered"));
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
