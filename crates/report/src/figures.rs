@@ -184,7 +184,8 @@ pub fn movement(from: Option<f64>, to: Option<[f64; 2]>, unit: &str) -> Movement
 fn interval(range: [f64; 2], scale: &Scale, precision: Option<usize>) -> String {
     let [low, high] = range.map(|value| value / scale.per);
     let size = low.abs().max(high.abs());
-    let own = if scale.per == 0.01 { 0 } else { decimals(size) };
+    let counted = scale.whole && low.fract() == 0.0 && high.fract() == 0.0;
+    let own = if scale.per == 0.01 || counted { 0 } else { decimals(size) };
     let mut digits = precision.map_or(own, |other| other.min(own));
     let finest = decimals(size) + 1;
     while digits < finest && (fixed(size, digits) == fixed(0.0, digits) || low != high && fixed(low, digits) == fixed(high, digits)) {

@@ -80,7 +80,7 @@ pub(crate) fn since(report: &Report) -> String {
     let window = &report.window;
     let mut phrase = if clock::is_wall_time(window.start_ns) && window.end_ns >= window.start_ns {
         let from_ns = window.onset_ns.unwrap_or(window.start_ns);
-        let times = clock::same_day(&[from_ns, window.end_ns]);
+        let times = clock::together(&[from_ns, window.end_ns]);
         let (from, end) = (&times[0], &times[1]);
         match (window.onset_ns, window.ongoing) {
             (Some(_), Some(true)) => format!("Since {from}, still so at {end}"),
@@ -236,12 +236,8 @@ pub(crate) fn window(report: &Report) -> String {
     if !clock::is_wall_time(window.start_ns) {
         return length.unwrap_or_default();
     }
-    let end = match clock::same_day(&[window.start_ns, window.end_ns]) {
-        times if times[0].len() == clock::time(0).len() => times[1].clone(),
-        _ => clock::date_time(window.end_ns),
-    };
     let length = length.map(|length| format!(", {length}")).unwrap_or_default();
-    format!("{} to {end}{length}", clock::date_time(window.start_ns))
+    format!("{}{length}", clock::dated_span(window.start_ns, window.end_ns))
 }
 
 /// Length of the window in seconds, where it has one.
@@ -284,11 +280,11 @@ pub(crate) struct Recording<'a> {
     pub(crate) decides: Vec<&'a Unknown>,
 }
 
-/// The checks that could not tell, by the recording they need: one command often decides several.
+/// The checks that could not tell, by the recording they need: one command often decides several. The cost is that of the first.
 pub(crate) fn recordings(report: &Report) -> Vec<Recording<'_>> {
     let mut recordings: Vec<Recording<'_>> = Vec::new();
     for unknown in unknown_by_size(report) {
-        match recordings.iter_mut().find(|recording| recording.command == unknown.record_with && recording.cost == unknown.record_cost) {
+        match recordings.iter_mut().find(|recording| recording.command == unknown.record_with) {
             Some(recording) => recording.decides.push(unknown),
             None => recordings.push(Recording { command: &unknown.record_with, cost: &unknown.record_cost, decides: vec![unknown] }),
         }

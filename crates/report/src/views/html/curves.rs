@@ -12,7 +12,7 @@ const COLUMNS: i128 = 300;
 /// A gap this many times the usual distance of points breaks the line.
 const GAP: i64 = 4;
 /// Share of the width that the time at either end takes.
-const ROOM: f64 = 0.17;
+const ROOM: f64 = 0.2;
 /// Height of a chart.
 const HEIGHT: f64 = 100.0;
 
@@ -112,13 +112,14 @@ fn ends(curve: &Curve, points: &[(i64, f64)], frame: &Frame, onset_ns: Option<i6
         let length = figures::nanoseconds(end_ns.saturating_sub(*start_ns));
         return element("p", "ends", &Html::join([element("span", "", &Html::markup("0 s")), text_element("span", "", &length)]));
     }
-    let onset = onset_ns.filter(|_| curve.mark_onset).map(|time_ns| (clock::time(time_ns), frame.across(time_ns)));
-    let onset = onset.filter(|(_, at)| (ROOM..=1.0 - ROOM).contains(at)).map(|(time, at)| {
+    let placed = onset_ns.filter(|_| curve.mark_onset).map(|time_ns| (time_ns, frame.across(time_ns)));
+    let placed = placed.filter(|(_, at)| (ROOM..=1.0 - ROOM).contains(at));
+    let times = clock::together(&[*start_ns, placed.map_or(*start_ns, |(time_ns, _)| time_ns), *end_ns]);
+    let onset = placed.map(|(_, at)| {
         let open = Html::figures(format!("<span class=\"at\" style=\"left:{}\">", percent(at)));
-        Html::join([open, Html::text(&time), Html::markup("</span>")])
+        Html::join([open, Html::text(&times[1]), Html::markup("</span>")])
     });
-    let times = clock::same_day(&[*start_ns, *end_ns]);
-    element("p", "ends", &Html::join([text_element("span", "", &times[0]), onset.unwrap_or_default(), text_element("span", "", &times[1])]))
+    element("p", "ends", &Html::join([text_element("span", "", &times[0]), onset.unwrap_or_default(), text_element("span", "", &times[2])]))
 }
 
 fn highest(points: &[(i64, f64)]) -> f64 {
