@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use capture::Subject;
 use model::step_law::{self, StepLaw};
 
 use crate::evidence::Evidence;
@@ -76,7 +77,7 @@ impl Law {
     }
 
     /// Reads the law of one arm.
-    pub fn read(evidence: &Evidence) -> Self {
+    pub fn read(subject: &Subject, evidence: &Evidence) -> Self {
         let all: Vec<Interval> = evidence.engines.values().flat_map(intervals).collect();
         let busy: Vec<Interval> = all.into_iter().filter(|i| i.running_start > 0.0 && i.running_end > 0.0 && i.steps > 0.0).collect();
         let rows: Vec<step_law::Interval> = busy
@@ -95,7 +96,7 @@ impl Law {
         }
         match step_law::fit(&rows) {
             Ok(law) => Self::Known { law, from: "scrape intervals" },
-            Err(why) => bounded(&rows, &medians, why.to_string()),
+            Err(why) => bounded(&rows, &medians, seats_below_ridge(subject), why.to_string()),
         }
     }
 }
@@ -203,28 +204,51 @@ fn prefill_cost(rows: &[step_law::Interval], a_s: f64, b_s: f64) -> Option<f64> 
     (below > 0.0).then(|| (above / below).max(0.0))
 }
 
+/// Batch below which reading the weights, not arithmetic, takes at least half of a decode step. A step leaves the
+/// bandwidth-bound region at B* = F b / (2 W) sequences (whatif.md, section 2): 150 and more on every GPU of the
+/// hardware table, so up to half of the smallest the constant holds at least half. A CPU's ridge is an order lower.
+fn seats_below_ridge(subject: &Subject) -> f64 {
+    if subject.device == "CPU" { 8.0 } else { 75.0 }
+}
+
 /// Bounds from one operating point: extra sequences cost nothing, or each as much as it can. Between two batch sizes
-/// the slope seen there bounds it, since step time over batch is concave until the device saturates.
-fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, why: String) -> Law {
+/// the slope seen there bounds it, since step time over batch is concave until the device saturates; below the ridge
+/// half of the step is the weights'.
+fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, below_ridge: f64, why: String) -> Law {
     let steps: f64 = rows.iter().map(|row| row.steps).sum();
     let decode: f64 = rows.iter().map(|row| row.decode_tokens).sum();
-    let prefill: f64 = rows.iter().map(|row| row.prefill_tokens).sum();
-    let busy: f64 = rows.iter().map(|row| row.busy_s).sum();
     let largest = medians.iter().next_back();
-    if (steps < 50.0 && largest.is_none()) || (steps > 0.0 && busy <= 0.0) {
+    if steps < 50.0 {
         return Law::Unknown { why };
     }
+    let (plain_s, c_s) = step_and_prefill(rows);
     let (step_s, batch) = match largest {
         Some((&batch, &(median, _))) => (median, f64::from(batch)),
-        None => (busy / steps, (decode / steps).max(1.0)),
+        None => (plain_s, (decode / steps).max(1.0)),
     };
-    let slope =
-        medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
-            (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
-        });
-    let b_max = slope.unwrap_or(step_s / batch).min(step_s / batch);
-    let cost = |a: f64, b: f64| if prefill > 0.0 { ((busy - a * steps - b * decode) / prefill).max(0.0) } else { 0.0 };
-    let optimistic = StepLaw::from_parts(step_s, 0.0, cost(step_s, 0.0));
+    let slope = medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
+        (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
+    });
+    let b_max = slope.unwrap_or_else(|| step_s / batch * if batch <= below_ridge { 0.5 } else { 1.0 }).min(step_s / batch);
     let a_min = (step_s - b_max * batch).max(0.0);
-    Law::Bounded { optimistic, pessimistic: StepLaw::from_parts(a_min, b_max, cost(a_min, b_max)), why }
+    let law = |a_s: f64, b_s: f64| StepLaw::from_parts(a_s, b_s, c_s);
+    Law::Bounded { optimistic: law(step_s, 0.0), pessimistic: law(a_min, b_max), why }
+}
+
+/// Time of a step without prompt work, and cost of a prompt token, by least squares over intervals at one batch size.
+/// Where prompt work does not vary either it is not told apart and stays inside the step.
+fn step_and_prefill(rows: &[step_law::Interval]) -> (f64, f64) {
+    let (mut ss, mut sp, mut pp, mut sy, mut py) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for row in rows {
+        let weight = 1.0 / row.busy_s.max(1e-3);
+        ss += weight * row.steps * row.steps;
+        sp += weight * row.steps * row.prefill_tokens;
+        pp += weight * row.prefill_tokens * row.prefill_tokens;
+        sy += weight * row.steps * row.busy_s;
+        py += weight * row.prefill_tokens * row.busy_s;
+    }
+    let determinant = ss * pp - sp * sp;
+    let (step_s, c_s) = ((sy * pp - py * sp) / determinant, (ss * py - sp * sy) / determinant);
+    let told_apart = determinant > 0.05 * ss * pp && step_s > 0.0 && c_s > 0.0;
+    if told_apart { (step_s, c_s) } else { (sy / ss.max(f64::MIN_POSITIVE), 0.0) }
 }

@@ -126,9 +126,11 @@ mod tests {
     /// The arithmetic of the shipped case `open_loop_32`.
     #[test]
     fn the_first_screen_case_closes() {
-        let law = StepLaw::from_parts(0.0076, 0.000_167, 0.05 / 900.0);
-        assert!((law.rate_per_s(32.0, 900.0, 250.0) - 9.74).abs() < 0.6);
-        let running = equilibrium(&StepLaw::from_parts(0.0078, 0.000_167, 0.0), 9.4, 900.0, 250.0).unwrap();
+        // X(B) = B / (1.95 + 0.04175 B): 250 tokens of 7.8 ms + 0.167 ms per sequence, prompt work inside the constant.
+        let law = StepLaw::from_parts(0.0078, 0.000_167, 0.0);
+        assert!((law.rate_per_s(32.0, 900.0, 250.0) - 9.74).abs() < 0.01);
+        assert!((law.rate_per_s(64.0, 900.0, 250.0) - 13.85).abs() < 0.01);
+        let running = equilibrium(&law, 9.4, 900.0, 250.0).unwrap();
         assert!((running - 30.2).abs() < 0.1, "{running}");
     }
 }

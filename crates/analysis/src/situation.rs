@@ -44,7 +44,7 @@ impl<'a> Situation<'a> {
     pub fn read(subject: &'a Subject, evidence: &'a Evidence, baseline: Option<Self>, slo: &BTreeMap<String, f64>) -> Self {
         let account = RequestAccount::read(evidence, baseline.as_ref().map(|baseline| baseline.evidence));
         let gates = Gates::read(evidence);
-        let own_law = Law::read(evidence);
+        let own_law = Law::read(subject, evidence);
         let load = Load::read(evidence, gates.waited_s, gates.gated.len());
         // A baseline that ran at several batch sizes knows the law that an arm standing at its cap cannot show.
         let law = match (&own_law, baseline.as_ref().map(|baseline| &baseline.law)) {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::ids::{Name, SourceIdx};
 use crate::issues::Severity;
-use crate::manifest::{Manifest, Source};
+use crate::manifest::{Manifest, Source, Subject, provenance_rank};
 use crate::names::Names;
 use crate::tables::{Issue, Table, Tables};
 
@@ -111,8 +111,9 @@ fn dedup<T: Table, R: PartialEq>(table: &mut T, row: impl Fn(&T, usize) -> R, pu
 }
 
 /// Takes what the other subject knows and this one does not; on a conflict the smaller text wins, so that order does
-/// not matter.
-fn merge_subject(into: &mut crate::manifest::Subject, from: crate::manifest::Subject) {
+/// not matter. Two fields have an order of their own: a seen process layout wins over an assumed one, and the provenance
+/// that taints most wins.
+fn merge_subject(into: &mut Subject, from: Subject) {
     let pick = |mine: &mut String, theirs: String| {
         let take = match (mine.is_empty(), theirs.is_empty()) {
             (_, true) => false,
@@ -123,17 +124,54 @@ fn merge_subject(into: &mut crate::manifest::Subject, from: crate::manifest::Sub
             *mine = theirs;
         }
     };
+    merge_form(into, &from);
     pick(&mut into.engine, from.engine);
     pick(&mut into.engine_version, from.engine_version);
     pick(&mut into.engine_from, from.engine_from);
-    pick(&mut into.engine_form, from.engine_form);
-    pick(&mut into.engine_form_from, from.engine_form_from);
-    pick(&mut into.message_channel, from.message_channel);
-    pick(&mut into.scheduling_process, from.scheduling_process);
     pick(&mut into.model, from.model);
     pick(&mut into.device, from.device);
     pick(&mut into.stated_symptom, from.stated_symptom);
     pick(&mut into.stated_signal, from.stated_signal);
-    pick(&mut into.provenance, from.provenance);
+    if provenance_rank(&from.provenance) < provenance_rank(&into.provenance) {
+        into.provenance = from.provenance;
+    }
     into.device_count = into.device_count.max(from.device_count);
+}
+
+/// The process layout is taken whole, never mixed from two sources.
+fn merge_form(into: &mut Subject, from: &Subject) {
+    let key = |subject: &Subject| {
+        let unknown = subject.engine_form.is_empty();
+        let assumed = subject.engine_form_from == "assumed";
+        let texts =
+            [&subject.engine_form, &subject.engine_form_from, &subject.message_channel, &subject.scheduling_process].map(Clone::clone);
+        (unknown, assumed, texts)
+    };
+    if key(from) < key(into) {
+        into.engine_form.clone_from(&from.engine_form);
+        into.engine_form_from.clone_from(&from.engine_form_from);
+        into.message_channel.clone_from(&from.message_channel);
+        into.scheduling_process.clone_from(&from.scheduling_process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(form: &str, from: &str, provenance: &str) -> Subject {
+        Subject { engine_form: form.into(), engine_form_from: from.into(), provenance: provenance.into(), ..Subject::default() }
+    }
+
+    #[test]
+    fn subjects_merge_alike_in_either_order() {
+        let seen = subject("single process", "log prefixes", "recorded");
+        let assumed = subject("api+core", "assumed", "simulated");
+        let typed = subject("", "", "typed");
+        for order in [[&seen, &assumed, &typed], [&typed, &assumed, &seen], [&assumed, &typed, &seen]] {
+            let mut merged = Subject::default();
+            order.into_iter().for_each(|subject| merge_subject(&mut merged, subject.clone()));
+            assert_eq!(merged, subject("single process", "log prefixes", "simulated"));
+        }
+    }
 }

@@ -62,6 +62,15 @@ pub struct Subject {
     pub provenance: String,
 }
 
+/// Provenances from the one that taints most: a capture that holds one simulated source is simulated.
+const PROVENANCES: &[&str] = &["simulated", "recorded", "trace", "report", "typed"];
+
+/// Rank of a provenance for merging; lower wins. Unknown ones come last, the empty one after them.
+pub fn provenance_rank(provenance: &str) -> usize {
+    let unknown = PROVENANCES.len() + usize::from(provenance.is_empty());
+    PROVENANCES.iter().position(|known| *known == provenance).unwrap_or(unknown)
+}
+
 /// One input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -255,6 +255,8 @@ pub const SIGNALS: &[Signal] = &[
     signal("server.finished", Unit::Count, Dimension::Outcome, Kind::Counter, MEASURED, &["replica", "engine", "finish"], "requests finished so far"),
     signal("server.http_requests", Unit::Count, Dimension::Outcome, Kind::Counter, MEASURED, &["replica"], "completion requests answered over HTTP so far, abandoned ones included"),
     signal("server.start_time", Unit::Second, Dimension::Outcome, Kind::Gauge, MEASURED, &["replica"], "start of the API process, epoch seconds"),
+    signal("server.throughput.prompt", Unit::TokenPerSecond, Dimension::Outcome, Kind::Gauge, MEASURED, &["replica", "engine", "source"], "prompt tokens computed per second, as the engine prints it (cached ones left out)"),
+    signal("server.throughput.output", Unit::TokenPerSecond, Dimension::Outcome, Kind::Gauge, MEASURED, &["replica", "engine", "source"], "output tokens per second, as the engine prints it"),
     signal("server.in_flight", Unit::Count, Dimension::Host, Kind::Value, MEASURED, &[], "the API process: for backlog, retries, starvation"),
     signal("server.aborted", Unit::Count, Dimension::Host, Kind::Value, MEASURED, &[], "the API process: for backlog, retries, starvation"),
     signal("server.rejected", Unit::Count, Dimension::Host, Kind::Value, MEASURED, &[], "the API process: for backlog, retries, starvation"),

@@ -1,1 +1,31 @@
-//! ingest
+//! Artifacts to a capture: reads what engineers have (scrapes, logs, results, typed numbers) into [`capture::Capture`].
+//!
+//! [`read`] takes files, folders and captures; [`read_bytes`] and [`read_scrapes`] serve what is in memory. Types are
+//! told by content. One file per format in `formats/`, one per engine in `engines/`. Nothing is guessed silently: damage
+//! is read up to and told in the `issues` table, secrets never enter, and neither does prompt or generated text.
+//! Conclusions about what the numbers mean are left to analysis.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod builder;
+mod captures;
+mod civil;
+mod clocks;
+mod engines;
+mod error;
+mod finish;
+mod formats;
+mod input;
+mod json;
+mod literal;
+mod naming;
+mod number;
+mod options;
+mod read;
+mod secrets;
+mod shell;
+mod walk;
+
+pub use crate::error::IngestError;
+pub use crate::options::{Options, Progress};
+pub use crate::read::{Scrape, read, read_bytes, read_scrapes};

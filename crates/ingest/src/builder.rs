@@ -1,0 +1,273 @@
+//! What one source becomes: a capture of its own, its issues, and facts that only make sense beside other sources.
+//!
+//! An importer fills a [`Builder`]; `read.rs` merges them and `finish.rs` draws the conclusions that need all of them.
+
+use std::collections::BTreeMap;
+
+use capture::{Capture, Log, Name, Sample, Setting, Severity, Source, SourceIdx};
+
+use crate::input::Finished;
+
+/// `point_idx` of rows outside a sweep.
+pub(crate) use capture::ids::NO_POINT;
+
+/// Rows kept per issue code and source; further ones are counted into the last.
+const ISSUE_ROWS_PER_CODE: usize = 16;
+
+/// What an importer is told about its source from outside.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    /// Arm the source belongs to.
+    pub(crate) run_idx: u32,
+    /// Replica by the file's name or URL; `None` when nothing says.
+    pub(crate) replica: Option<String>,
+    /// Host time of a scrape that does not say its own.
+    pub(crate) scrape_time: ScrapeTime,
+    /// Class and request id prefix, where several files of one kind lie side by side.
+    pub(crate) class: String,
+    /// Host times that sources with an absolute clock cover.
+    pub(crate) reference: Option<(i64, i64)>,
+    /// Start of each replica's API process by the host clock.
+    pub(crate) process_starts: BTreeMap<String, i64>,
+    /// Files beside the source that it may name.
+    pub(crate) beside: Vec<String>,
+}
+
+impl Context {
+    /// Replica for labels: `0` when nothing says.
+    pub(crate) fn replica_label(&self) -> &str {
+        self.replica.as_deref().unwrap_or("0")
+    }
+
+    /// Replica for settings: empty (all) when nothing says.
+    pub(crate) fn replica_setting(&self) -> &str {
+        self.replica.as_deref().unwrap_or("")
+    }
+}
+
+/// Time of a scrape that does not say its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScrapeTime {
+    /// Nothing says; a single scrape stands at 0.
+    #[default]
+    Unknown,
+    /// Read from the file name.
+    At(i64),
+    /// Position among the files beside it.
+    Order(i64),
+}
+
+/// One load a client made, for telling a sweep from loads at the same time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Load {
+    pub(crate) start_ns: i64,
+    pub(crate) end_ns: i64,
+    pub(crate) max_concurrency: Option<f64>,
+    pub(crate) request_rate: Option<f64>,
+}
+
+/// Evidence for the process layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FormEvidence {
+    pub(crate) api_process: bool,
+    pub(crate) core_process: bool,
+    pub(crate) worker_process: bool,
+    /// What showed it: `log prefixes`, `process roles`.
+    pub(crate) from: String,
+}
+
+/// Facts for `finish.rs`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    /// Host times covered, where the source has an absolute clock.
+    pub(crate) span: Option<(i64, i64)>,
+    /// Start of the API process, per replica.
+    pub(crate) process_starts: BTreeMap<String, i64>,
+    /// The load this source tells of.
+    pub(crate) load: Option<Load>,
+    /// Process layout.
+    pub(crate) form: FormEvidence,
+    /// Command lines of servers, secrets redacted, with their replica.
+    pub(crate) commands: Vec<String>,
+    /// Generation of the engine: `V0` or `V1`, where a source says.
+    pub(crate) generation: String,
+    /// The source says that it was made by a simulation.
+    pub(crate) simulated: bool,
+    /// True when the rows were typed by hand.
+    pub(crate) typed: bool,
+}
+
+struct PendingIssue {
+    severity: Severity,
+    code: &'static str,
+    place: String,
+    count: i64,
+    sentence: String,
+}
+
+/// See the module.
+pub(crate) struct Builder<'a> {
+    pub(crate) capture: Capture,
+    pub(crate) context: &'a Context,
+    pub(crate) facts: Facts,
+    name: String,
+    idx: SourceIdx,
+    issues: Vec<PendingIssue>,
+    refusal: Option<String>,
+    damaged: bool,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(name: &str, format: &str, context: &'a Context) -> Self {
+        let mut capture = Capture::new();
+        let idx = capture.add_source(Source { name: name.to_string(), format: format.to_string(), ..Source::default() });
+        Self { capture, context, facts: Facts::default(), name: name.to_string(), idx, issues: Vec::new(), refusal: None, damaged: false }
+    }
+
+    /// The source's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The source's index in its own capture.
+    pub(crate) fn source(&self) -> SourceIdx {
+        self.idx
+    }
+
+    /// The source's manifest row.
+    pub(crate) fn source_row(&mut self) -> &mut Source {
+        &mut self.capture.manifest.sources[self.idx.0 as usize]
+    }
+
+    /// Records an issue. The same code and place count up; beyond a few rows per code the last one counts the rest.
+    pub(crate) fn issue(&mut self, severity: Severity, code: &'static str, place: &str, count: i64, sentence: impl Into<String>) {
+        let mut rows = 0;
+        let mut last = None;
+        for (at, issue) in self.issues.iter_mut().enumerate() {
+            if issue.code == code {
+                if issue.place == place {
+                    issue.count += count;
+                    return;
+                }
+                rows += 1;
+                last = Some(at);
+            }
+        }
+        match last {
+            Some(at) if rows >= ISSUE_ROWS_PER_CODE => self.issues[at].count += count,
+            _ => self.issues.push(PendingIssue { severity, code, place: place.to_string(), count, sentence: sentence.into() }),
+        }
+    }
+
+    /// Like [`Self::issue`], with one row per code however often it happens; the place is that of the first.
+    pub(crate) fn issue_once(&mut self, severity: Severity, code: &'static str, place: &str, sentence: impl FnOnce() -> String) {
+        if let Some(issue) = self.issues.iter_mut().find(|issue| issue.code == code) {
+            issue.count += 1;
+            return;
+        }
+        self.issues.push(PendingIssue { severity, code, place: place.to_string(), count: 1, sentence: sentence() });
+    }
+
+    /// Says that the source cannot be used at all.
+    pub(crate) fn refuse(&mut self, code: &'static str, sentence: &str) {
+        self.issue(Severity::Error, code, "", 1, sentence);
+        self.refusal = Some(format!("`{}`: {sentence}", self.name));
+        self.damaged = true;
+    }
+
+    /// Marks the source as damaged.
+    pub(crate) fn mark_damaged(&mut self) {
+        self.damaged = true;
+    }
+
+    /// Interns text.
+    pub(crate) fn intern(&mut self, text: &str) -> Name {
+        self.capture.intern(text)
+    }
+
+    /// Widens the host times that this source covers.
+    pub(crate) fn covers(&mut self, t_ns: i64) {
+        let span = self.facts.span.get_or_insert((t_ns, t_ns));
+        span.0 = span.0.min(t_ns);
+        span.1 = span.1.max(t_ns);
+    }
+
+    /// Adds a value outside any sweep.
+    pub(crate) fn sample(&mut self, t_ns: i64, signal: &str, labels: &str, value: f64) {
+        self.sample_at(t_ns, NO_POINT, signal, labels, value);
+    }
+
+    /// Adds a value at a sweep point.
+    pub(crate) fn sample_at(&mut self, t_ns: i64, point_idx: i32, signal: &str, labels: &str, value: f64) {
+        debug_assert!(capture::signals::resolve(signal).is_some(), "`{signal}` is not in the vocabulary");
+        let (signal, labels) = (self.intern(signal), self.intern(labels));
+        let run_idx = self.context.run_idx;
+        self.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx, signal, labels, value, source_idx: self.idx });
+    }
+
+    /// Adds a setting; the value of a key that may hold a secret is redacted.
+    pub(crate) fn setting(&mut self, replica: &str, key: &str, value: &str, origin: &str, line: u64) {
+        let value = if capture::settings::is_secret(key) { capture::settings::REDACTED } else { value };
+        let row = Setting {
+            run_idx: self.context.run_idx,
+            replica: self.intern(replica),
+            key: self.intern(key),
+            value: self.intern(value),
+            origin: self.intern(origin),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            source_idx: self.idx,
+        };
+        self.capture.tables.settings.push(row);
+    }
+
+    /// Adds an event of a log.
+    pub(crate) fn log(&mut self, t_ns: i64, level: &str, file: &str, kind: &str, fields: &str, line: u64) {
+        let row = Log {
+            t_ns,
+            run_idx: self.context.run_idx,
+            replica: self.intern(self.context.replica_label()),
+            level: self.intern(level),
+            file: self.intern(file),
+            kind: self.intern(kind),
+            fields: self.intern(fields),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            source_idx: self.idx,
+        };
+        self.capture.tables.logs.push(row);
+    }
+
+    /// Closes the source: writes its manifest row and its issues.
+    pub(crate) fn finish(mut self, finished: &Finished) -> Built {
+        if let Some(damage) = &finished.damage {
+            self.damaged = true;
+            self.issue(Severity::Warning, damage.code, &damage.place, 1, damage.sentence.clone());
+        }
+        if let Some((count, first)) = finished.long_lines {
+            self.damaged = true;
+            let place = format!("line {first}");
+            let sentence = "expected lines below the length limit, found longer ones; they are skipped";
+            self.issue(Severity::Warning, "line_too_long", &place, count as i64, sentence);
+        }
+        let rows: usize = self.capture.tables.row_counts().iter().map(|(_, rows)| rows).sum();
+        let damaged = self.damaged;
+        let row = self.source_row();
+        row.sha256.clone_from(&finished.sha256);
+        row.byte_count = finished.byte_count;
+        row.row_count = rows as u64;
+        row.damaged = damaged;
+        for issue in std::mem::take(&mut self.issues) {
+            let name = self.name.clone();
+            self.capture.add_issue(issue.severity, issue.code, &name, &issue.place, issue.count, &issue.sentence);
+        }
+        Built { capture: self.capture, facts: self.facts, run_idx: self.context.run_idx, name: self.name, refusal: self.refusal }
+    }
+}
+
+/// A source that has been read.
+pub(crate) struct Built {
+    pub(crate) capture: Capture,
+    pub(crate) facts: Facts,
+    pub(crate) run_idx: u32,
+    pub(crate) name: String,
+    pub(crate) refusal: Option<String>,
+}

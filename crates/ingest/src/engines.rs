@@ -1,0 +1,83 @@
+//! The engines we know: which metrics they export, how their flags and log lines read, what they do by default.
+//!
+//! One file per engine, one entry in [`ENGINES`]. Everything here is a table or a pure function; formats do the reading.
+
+pub(crate) mod metric;
+mod vllm;
+pub(crate) mod web;
+
+use crate::builder::Builder;
+use crate::engines::metric::Metric;
+
+/// What an importer needs to know of an engine.
+pub(crate) struct Engine {
+    /// Id as it stands in `Subject::engine`.
+    pub(crate) id: &'static str,
+    /// Metric families.
+    pub(crate) metrics: &'static [Metric],
+    /// Prefixes under which the families may appear; the first is the engine's own.
+    pub(crate) prefixes: &'static [&'static str],
+    /// Label that names the engine core of a series.
+    pub(crate) engine_label: &'static str,
+    /// Reads an info series (settings as labels), given its name and labels; `None` when it is none.
+    pub(crate) info: fn(&str, &[(String, String)]) -> Option<Info>,
+    /// True when a command line starts this engine's server.
+    pub(crate) is_command: fn(&str) -> bool,
+    /// Settings from a list of words of a command line.
+    pub(crate) flags: fn(&[String]) -> Vec<FlagSetting>,
+    /// Adds what the engine does by default for what `stated` leaves open.
+    pub(crate) defaults: fn(&DefaultsQuery<'_>) -> Vec<(&'static str, String)>,
+}
+
+/// Settings and constant samples an info series carries.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Info {
+    /// `config.` key and value.
+    pub(crate) settings: Vec<(String, String)>,
+    /// Signal and value, repeated at every scrape.
+    pub(crate) samples: Vec<(&'static str, f64)>,
+}
+
+/// One setting read from a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FlagSetting {
+    /// `config.` name.
+    pub(crate) key: String,
+    /// Value text.
+    pub(crate) value: String,
+}
+
+/// What the defaults of an engine depend on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DefaultsQuery<'a> {
+    /// Version text.
+    pub(crate) version: &'a str,
+    /// Device name; `CPU` for the CPU backend; empty when unknown.
+    pub(crate) device: &'a str,
+    /// `V0`, `V1` or empty when unknown.
+    pub(crate) generation: &'a str,
+    /// What is stated already, by `config.` key.
+    pub(crate) stated: std::collections::BTreeMap<String, String>,
+}
+
+/// All engines.
+pub(crate) const ENGINES: &[Engine] = &[vllm::ENGINE];
+
+/// The engine with this id.
+pub(crate) fn find(id: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.id == id)
+}
+
+/// The engine that a command line starts.
+pub(crate) fn of_command(line: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| (engine.is_command)(line))
+}
+
+pub(crate) use vllm::log as vllm_log;
+
+/// Adds the settings of a command line of this engine.
+pub(crate) fn add_flags(builder: &mut Builder<'_>, engine: &Engine, words: &[String], replica: &str, origin: &str, line: u64) {
+    for setting in (engine.flags)(words) {
+        builder.setting(replica, &setting.key, &setting.value, origin, line);
+    }
+}

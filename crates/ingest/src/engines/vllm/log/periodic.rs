@@ -1,0 +1,137 @@
+//! vLLM's recurring lines: the scheduler's every 10 s, speculation's, and the opt-in line per iteration.
+
+use capture::Step;
+
+use crate::builder::Builder;
+
+use super::{LogState, Message, log, log_labels, number_after};
+
+/// Fields of the scheduler line: text before the number, field name, factor to the base unit.
+const FIELDS: &[(&str, &str, f64)] = &[
+    ("Avg prompt throughput: ", "prompt_tokens_per_s", 1.0),
+    ("Avg generation throughput: ", "output_tokens_per_s", 1.0),
+    ("Running: ", "running", 1.0),
+    ("Swapped: ", "swapped", 1.0),
+    ("Pending: ", "waiting", 1.0),
+    ("Waiting: ", "waiting", 1.0),
+    ("Deferred: ", "deferred", 1.0),
+    ("Preemptions: ", "preemptions", 1.0),
+    ("Prefix cache hit rate: ", "prefix_hit_frac", 0.01),
+    ("External prefix cache hit rate: ", "external_prefix_hit_frac", 0.01),
+    ("MM cache hit rate: ", "mm_hit_frac", 0.01),
+];
+
+/// `Engine 000: Avg prompt throughput: 131.6 tokens/s, ..., Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, ...`.
+pub(super) fn scheduler(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let text = message.text;
+    if !text.contains(" reqs") {
+        return false;
+    }
+    let engine = engine_of(text);
+    let mut fields = vec![("engine", engine.clone())];
+    for part in text.split(", ") {
+        let part = part.strip_prefix("Engine ").and_then(|rest| rest.split_once(": ")).map_or(part, |(_, rest)| rest);
+        if let Some((_, name, scale)) = FIELDS.iter().find(|(start, ..)| part.starts_with(start))
+            && let Some(value) = number_after(part, ": ")
+        {
+            fields.push((name, format!("{}", (value * scale * 1e9).round() / 1e9)));
+        } else if part.contains("KV cache usage: ") && !is_swap_usage(part, text) {
+            fields.extend(number_after(part, "usage: ").map(|value| ("kv_usage_frac", format!("{}", (value * 1e7).round() / 1e9))));
+        }
+    }
+    let own = log_labels(builder, &engine, &[]);
+    let deferred = log_labels(builder, &engine, &[("reason", "deferred")]);
+    for (name, text) in &fields {
+        let Ok(value) = text.parse::<f64>() else { continue };
+        match *name {
+            "running" => builder.sample(message.t_ns, "engine.running", &own, value),
+            "waiting" => builder.sample(message.t_ns, "engine.waiting", &own, value),
+            "swapped" => builder.sample(message.t_ns, "engine.swapped", &own, value),
+            "deferred" => builder.sample(message.t_ns, "engine.waiting", &deferred, value),
+            "kv_usage_frac" => builder.sample(message.t_ns, "kv.usage", &own, value),
+            "prefix_hit_frac" => builder.sample(message.t_ns, "kv.prefix_hit_ratio", &own, value),
+            "prompt_tokens_per_s" => builder.sample(message.t_ns, "server.throughput.prompt", &own, value),
+            "output_tokens_per_s" => builder.sample(message.t_ns, "server.throughput.output", &own, value),
+            "preemptions" => {
+                state.preemptions += value;
+                builder.sample(message.t_ns, "kv.preemptions", &own, state.preemptions);
+            }
+            _ => {}
+        }
+    }
+    log(message, builder, "periodic", &fields);
+    true
+}
+
+/// V0 prints the usage of the CPU swap space beside that of the GPU.
+fn is_swap_usage(part: &str, text: &str) -> bool {
+    part.starts_with("CPU KV cache usage") && text.contains("GPU KV cache usage")
+}
+
+/// `Engine 003: ` -> `3`.
+fn engine_of(text: &str) -> String {
+    let Some(rest) = text.split("Engine ").nth(1) else { return "0".to_string() };
+    let digits = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
+    let number = digits.trim_start_matches('0');
+    if number.is_empty() { "0".to_string() } else { number.to_string() }
+}
+
+/// `SpecDecoding metrics: Mean acceptance length: .., Accepted: .. tokens, Drafted: .. tokens, Per-position acceptance rate: ..`.
+pub(super) fn speculation(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let text = message.text;
+    let (Some(accepted), Some(drafted)) = (number_after(text, "Accepted: "), number_after(text, "Drafted: ")) else { return false };
+    state.accepted_tokens += accepted;
+    state.draft_tokens += drafted;
+    let own = log_labels(builder, "0", &[]);
+    let mut fields = vec![("accepted_tokens", format!("{accepted}")), ("draft_tokens", format!("{drafted}"))];
+    if let Some(length) = number_after(text, "Mean acceptance length: ") {
+        builder.sample(message.t_ns, "spec.acceptance_length", &own, length);
+        fields.push(("acceptance_length", format!("{length}")));
+    }
+    if drafted > 0.0 {
+        builder.sample(message.t_ns, "spec.acceptance_rate", &own, accepted / drafted);
+    }
+    builder.sample(message.t_ns, "spec.draft_tokens", &own, state.draft_tokens);
+    builder.sample(message.t_ns, "spec.accepted_tokens", &own, state.accepted_tokens);
+    if let Some(rest) = text.split("Per-position acceptance rate: ").nth(1) {
+        let rates: Vec<&str> = rest.split(", ").take_while(|rate| rate.parse::<f64>().is_ok()).collect();
+        fields.push(("position_acceptance", rates.join(",")));
+    }
+    log(message, builder, "speculation", &fields);
+    true
+}
+
+/// `Engine 000: Iteration(12): 1 context requests, 80 context tokens, 3 generation requests, 3 generation tokens,
+/// iteration elapsed time: 12.3 ms`. The log has whole seconds: steps are laid end to end within their second.
+pub(super) fn iteration(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let text = message.text;
+    let Some(elapsed_ms) = number_after(text, "elapsed time: ") else { return false };
+    let part = |end: &str| {
+        let part = text.split([',', ':']).map(str::trim).find_map(|part| part.strip_suffix(end))?;
+        part.trim().parse::<i64>().ok()
+    };
+    let (prefill, decode) = (part(" context tokens"), part(" generation requests"));
+    let elapsed_ns = (elapsed_ms * 1e6) as i64;
+    let end = state.last_step_end_ns.saturating_add(elapsed_ns).clamp(message.t_ns, message.t_ns.saturating_add(999_999_999));
+    state.last_step_end_ns = end;
+    let phase = match (prefill.unwrap_or(0) > 0, decode.unwrap_or(0) > 0) {
+        (true, true) => "mixed",
+        (true, false) => "prefill",
+        (false, true) => "decode",
+        (false, false) => "",
+    };
+    let replica = builder.context.replica_label().to_string();
+    let row = Step {
+        t_start_ns: end.saturating_sub(elapsed_ns),
+        t_end_ns: end,
+        run_idx: builder.context.run_idx,
+        replica: builder.intern(&replica),
+        prefill_tokens: prefill,
+        decode_seqs: decode,
+        cached_tokens: None,
+        phase: builder.intern(phase),
+        source_idx: builder.source(),
+    };
+    builder.capture.tables.steps.push(row);
+    true
+}

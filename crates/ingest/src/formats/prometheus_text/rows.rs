@@ -1,0 +1,405 @@
+//! Values of one scrape, gathered per row of the capture and written at its end.
+
+use capture::{Histogram, Name, Sample, Severity, labels};
+
+use crate::builder::{Builder, NO_POINT};
+use crate::engines::metric::{Fold, Metric, SeriesLabels, Shape, label};
+use crate::engines::{Engine, Info};
+
+use super::series::{Catalog, Target};
+
+struct Scalar {
+    signal: Name,
+    labels: Name,
+    is_counter: bool,
+    is_ratio: bool,
+    is_start_time: bool,
+    fold: Fold,
+    scale: f64,
+    rank: u8,
+    value: f64,
+    seen: u32,
+    last: Option<f64>,
+}
+
+struct Bucketed {
+    signal: Name,
+    labels: Name,
+    rank: u8,
+    scale: f64,
+    bounds: Vec<f64>,
+    cumulative: Vec<f64>,
+    seen: Vec<u32>,
+    is_sorted: bool,
+    sum: (f64, u32),
+    count: (f64, u32),
+    last_count: Option<f64>,
+}
+
+#[derive(Default)]
+struct Created {
+    value: f64,
+    last: Option<f64>,
+}
+
+/// What went wrong in one scrape.
+#[derive(Default)]
+struct Doubts {
+    not_finite: i64,
+    negative: i64,
+    resets: i64,
+    out_of_range: i64,
+    not_monotonic: i64,
+    without_sum: i64,
+    restarted: bool,
+}
+
+/// See the module.
+pub(super) struct Rows {
+    scrape: u32,
+    scalars: Vec<Scalar>,
+    histograms: Vec<Bucketed>,
+    created: Vec<Created>,
+    infos: Vec<Vec<(u32, f64)>>,
+    scrape_time: (Name, Name),
+    /// Created times are written one per series; a restart changes all of them.
+    restarts: i64,
+    saw_engine: bool,
+    saw_model: bool,
+}
+
+impl Rows {
+    pub(super) fn new(builder: &mut Builder<'_>) -> Self {
+        let labels = labels::canonical(&[("replica", builder.context.replica_label()), ("engine", "0")]);
+        Self {
+            scrape: 1,
+            scalars: Vec::new(),
+            histograms: Vec::new(),
+            created: Vec::new(),
+            infos: Vec::new(),
+            scrape_time: (builder.intern("server.scrape_time"), builder.intern(&labels)),
+            restarts: 0,
+            saw_engine: false,
+            saw_model: false,
+        }
+    }
+
+    /// Notes that the source is this engine's.
+    pub(super) fn saw_engine(&mut self, engine: &Engine, builder: &mut Builder<'_>) {
+        if !self.saw_engine {
+            self.saw_engine = true;
+            let subject = &mut builder.capture.manifest.subject;
+            subject.engine = engine.id.to_string();
+            subject.engine_from = "metrics".to_string();
+        }
+    }
+
+    fn row_labels(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Name {
+        let model = label(found, "model_name");
+        if !self.saw_model && !model.is_empty() {
+            self.saw_model = true;
+            builder.capture.manifest.subject.model = model.to_string();
+        }
+        let core = label(found, engine.engine_label);
+        let core = if core.is_empty() { "0" } else { core };
+        let mut pairs = vec![("replica", builder.context.replica_label()), ("engine", core)];
+        pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
+        let text = labels::canonical(&pairs);
+        builder.intern(&text)
+    }
+
+    /// The row of a gauge or counter.
+    pub(super) fn scalar(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Target {
+        let labels = self.row_labels(metric, engine, found, builder);
+        let signal = builder.intern(metric.signal);
+        self.scalar_row(signal, labels, metric, builder)
+    }
+
+    fn scalar_row(&mut self, signal: Name, labels: Name, metric: &Metric, builder: &Builder<'_>) -> Target {
+        let same = |row: &Scalar| row.signal == signal && row.labels == labels && row.rank == metric.rank;
+        if let Some(at) = self.scalars.iter().position(same) {
+            return Target::Scalar(at as u32);
+        }
+        let name = builder.capture.text(signal);
+        self.scalars.push(Scalar {
+            signal,
+            labels,
+            is_counter: metric.shape == Shape::Counter,
+            is_ratio: capture::signals::find(name).is_some_and(|signal| signal.unit == capture::units::Unit::Ratio),
+            is_start_time: name == "server.start_time",
+            fold: metric.fold,
+            scale: metric.scale,
+            rank: metric.rank,
+            value: 0.0,
+            seen: 0,
+            last: None,
+        });
+        Target::Scalar(self.scalars.len() as u32 - 1)
+    }
+
+    /// The row of a histogram.
+    pub(super) fn histogram(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> u32 {
+        let labels = self.row_labels(metric, engine, found, builder);
+        let signal = builder.intern(metric.signal);
+        let same = |row: &Bucketed| row.signal == signal && row.labels == labels && row.rank == metric.rank;
+        if let Some(at) = self.histograms.iter().position(same) {
+            return at as u32;
+        }
+        self.histograms.push(Bucketed {
+            signal,
+            labels,
+            rank: metric.rank,
+            scale: metric.scale,
+            bounds: Vec::new(),
+            cumulative: Vec::new(),
+            seen: Vec::new(),
+            is_sorted: true,
+            sum: (0.0, 0),
+            count: (0.0, 0),
+            last_count: None,
+        });
+        self.histograms.len() as u32 - 1
+    }
+
+    /// A bucket of a histogram, by its `le` label.
+    pub(super) fn bucket(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Target {
+        let Some(bound) = crate::number::parse_f64(label(found, "le").as_bytes()).filter(|bound| !bound.is_nan()) else {
+            builder.issue_once(Severity::Warning, "bucket_without_bound", "", || {
+                format!("expected a number in the label `le` of `{}`, found `{}`; the bucket is left out", metric.name, label(found, "le"))
+            });
+            return Target::Skip;
+        };
+        let at = self.histogram(metric, engine, found, builder);
+        let row = &mut self.histograms[at as usize];
+        let bound = bound * row.scale;
+        let bucket = row.bounds.iter().position(|known| *known == bound).unwrap_or_else(|| {
+            row.is_sorted &= row.bounds.last().is_none_or(|last| *last < bound);
+            row.bounds.push(bound);
+            row.cumulative.push(0.0);
+            row.seen.push(0);
+            row.bounds.len() - 1
+        });
+        Target::Bucket(at, bucket as u32)
+    }
+
+    /// A creation time.
+    pub(super) fn created(&mut self) -> Target {
+        self.created.push(Created::default());
+        Target::Created(self.created.len() as u32 - 1)
+    }
+
+    /// An info series: settings now, constant values at every scrape.
+    pub(super) fn info(&mut self, engine: &Engine, info: &Info, found: &SeriesLabels, builder: &mut Builder<'_>) -> Target {
+        for (key, value) in &info.settings {
+            builder.setting(builder.context.replica_setting(), key, value, "metrics", 0);
+        }
+        let mut values = Vec::new();
+        for &(signal, value) in &info.samples {
+            let metric = Metric::gauge("", signal).max();
+            if let Target::Scalar(at) = self.scalar(&metric, engine, found, builder) {
+                values.push((at, value));
+            }
+        }
+        self.infos.push(values);
+        Target::Info(self.infos.len() as u32 - 1)
+    }
+
+    /// Adds a value to its row. Of a series that comes twice in one scrape the last value counts.
+    pub(super) fn apply(&mut self, catalog: &mut Catalog, series: u32, value: f64) {
+        let before = catalog.note(series, value);
+        match catalog.target(series) {
+            Target::Skip => {}
+            Target::Scalar(at) => self.add_scalar(at, value, before),
+            Target::Bucket(at, bucket) => {
+                let (row, bucket) = (&mut self.histograms[at as usize], bucket as usize);
+                let (slot, seen) = (&mut row.cumulative[bucket], &mut row.seen[bucket]);
+                add(slot, seen, self.scrape, value, before);
+            }
+            Target::Sum(at) => {
+                let row = &mut self.histograms[at as usize];
+                let scaled = value * row.scale;
+                let before = before.map(|before| before * row.scale);
+                add(&mut row.sum.0, &mut row.sum.1, self.scrape, scaled, before);
+            }
+            Target::Count(at) => {
+                let row = &mut self.histograms[at as usize];
+                add(&mut row.count.0, &mut row.count.1, self.scrape, value, before);
+            }
+            Target::Created(at) => self.created[at as usize].value = value,
+            Target::Info(at) => {
+                for (scalar, value) in self.infos[at as usize].clone() {
+                    self.add_scalar(scalar, value, None);
+                }
+            }
+        }
+    }
+
+    fn add_scalar(&mut self, at: u32, value: f64, before: Option<f64>) {
+        let row = &mut self.scalars[at as usize];
+        let value = value * row.scale;
+        if row.fold == Fold::Max && row.seen == self.scrape {
+            row.value = if before.is_some() { value } else { row.value.max(value) };
+        } else {
+            add(&mut row.value, &mut row.seen, self.scrape, value, before.map(|before| before * row.scale));
+        }
+    }
+
+    /// Drops what was gathered since the last flush.
+    pub(super) fn forget(&mut self) {
+        self.scrape += 1;
+    }
+
+    /// The time one scrape took.
+    pub(super) fn scrape_time(&self, t_ns: i64, took_s: f64, builder: &mut Builder<'_>) {
+        if took_s.is_finite() && took_s >= 0.0 {
+            let (signal, labels) = self.scrape_time;
+            let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
+            builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value: took_s, source_idx });
+        }
+    }
+
+    /// Writes the rows of one scrape.
+    pub(super) fn flush(&mut self, t_ns: i64, place: &str, builder: &mut Builder<'_>) {
+        let mut doubts = Doubts::default();
+        self.flush_created(&mut doubts);
+        self.flush_scalars(t_ns, &mut doubts, builder);
+        self.flush_histograms(t_ns, &mut doubts, builder);
+        self.scrape += 1;
+        self.report(&doubts, place, builder);
+    }
+
+    fn flush_created(&mut self, doubts: &mut Doubts) {
+        for created in &mut self.created {
+            doubts.restarted |= created.last.is_some_and(|last| last < created.value);
+            created.last = Some(created.value);
+        }
+    }
+
+    fn flush_scalars(&mut self, t_ns: i64, doubts: &mut Doubts, builder: &mut Builder<'_>) {
+        let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
+        for at in 0..self.scalars.len() {
+            if self.scalars[at].seen != self.scrape || self.is_shadowed(at) {
+                continue;
+            }
+            let row = &mut self.scalars[at];
+            let value = row.value;
+            if !value.is_finite() {
+                doubts.not_finite += 1;
+                continue;
+            }
+            if value < 0.0 {
+                doubts.negative += 1;
+                continue;
+            }
+            doubts.out_of_range += i64::from(row.is_ratio && value > 1.000_001);
+            if row.is_counter {
+                doubts.resets += i64::from(row.last.is_some_and(|last| value < last));
+            } else if row.is_start_time {
+                doubts.restarted |= row.last.is_some_and(|last| value != last);
+                let replica = builder.context.replica_label().to_string();
+                builder.facts.process_starts.insert(replica, (value * 1e9) as i64);
+            }
+            row.last = Some(value);
+            let (signal, labels) = (row.signal, row.labels);
+            builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value, source_idx });
+        }
+    }
+
+    fn is_shadowed(&self, at: usize) -> bool {
+        let row = &self.scalars[at];
+        let better =
+            |other: &Scalar| other.rank < row.rank && other.seen == self.scrape && other.signal == row.signal && other.labels == row.labels;
+        row.rank > 0 && self.scalars.iter().any(better)
+    }
+
+    fn flush_histograms(&mut self, t_ns: i64, doubts: &mut Doubts, builder: &mut Builder<'_>) {
+        let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
+        for at in 0..self.histograms.len() {
+            let row = &self.histograms[at];
+            let better = |other: &Bucketed| {
+                other.rank < row.rank && other.count.1 == self.scrape && other.signal == row.signal && other.labels == row.labels
+            };
+            if row.rank > 0 && self.histograms.iter().any(better) {
+                continue;
+            }
+            let row = &mut self.histograms[at];
+            let Some((bounds, cumulative)) = row.buckets(self.scrape) else { continue };
+            let (signal, labels) = (row.signal, row.labels);
+            let count = *cumulative.last().expect("a histogram row has at least the infinite bucket");
+            let has_sum = row.sum.1 == self.scrape;
+            let sum = if has_sum { row.sum.0 } else { f64::NAN };
+            if cumulative.iter().any(|value| !value.is_finite()) || (has_sum && !sum.is_finite()) {
+                doubts.not_finite += 1;
+                continue;
+            }
+            doubts.without_sum += i64::from(!has_sum);
+            doubts.negative += i64::from(count < 0.0);
+            doubts.not_monotonic += i64::from(cumulative.windows(2).any(|pair| pair[1] < pair[0]));
+            doubts.resets += i64::from(row.last_count.is_some_and(|last| count < last));
+            row.last_count = Some(count);
+            builder.capture.tables.histograms.push(Histogram {
+                t_ns,
+                run_idx,
+                point_idx: NO_POINT,
+                signal,
+                labels,
+                sum,
+                count,
+                bounds,
+                cumulative,
+                source_idx,
+            });
+        }
+    }
+
+    fn report(&mut self, doubts: &Doubts, place: &str, builder: &mut Builder<'_>) {
+        let mut warn = |count: i64, code: &'static str, sentence: &str| {
+            if count > 0 {
+                builder.issue(Severity::Warning, code, place, count, sentence);
+            }
+        };
+        warn(doubts.not_finite, "not_finite", "expected a finite value, found NaN or infinity; the value is left out");
+        warn(doubts.negative, "negative_value", "expected a value of zero or more, found a negative one; the value is left out");
+        warn(doubts.out_of_range, "ratio_above_one", "expected a ratio of at most 1, found more; the unit may be percent");
+        warn(doubts.not_monotonic, "histogram_not_monotonic", "expected cumulative bucket counts, found one below its predecessor");
+        warn(doubts.without_sum, "histogram_without_sum", "expected the sum of a histogram, found none: its mean is not known");
+        if doubts.restarted {
+            self.restarts += 1;
+            warn(1, "restart", "a creation or start time changed: the server was restarted and its totals start again");
+        }
+        warn(doubts.resets, "counter_reset", "expected totals that only grow, found smaller ones: the totals start again here");
+    }
+}
+
+impl Bucketed {
+    /// Bounds and cumulative counts of this scrape, ascending, the last bound infinite.
+    fn buckets(&mut self, scrape: u32) -> Option<(Vec<f64>, Vec<f64>)> {
+        let has_count = self.count.1 == scrape;
+        if !self.is_sorted {
+            self.is_sorted = self.bounds.is_sorted_by(|a, b| a < b);
+        }
+        let (mut bounds, mut cumulative) = if self.is_sorted && self.seen.iter().all(|seen| *seen == scrape) {
+            (self.bounds.clone(), self.cumulative.clone())
+        } else {
+            let mut order: Vec<usize> = (0..self.bounds.len()).filter(|&at| self.seen[at] == scrape).collect();
+            order.sort_by(|&a, &b| self.bounds[a].total_cmp(&self.bounds[b]));
+            (order.iter().map(|&at| self.bounds[at]).collect(), order.iter().map(|&at| self.cumulative[at]).collect())
+        };
+        if bounds.last().is_none_or(|last| last.is_finite()) {
+            if !has_count {
+                return None;
+            }
+            bounds.push(f64::INFINITY);
+            cumulative.push(self.count.0);
+        }
+        Some((bounds, cumulative))
+    }
+}
+
+fn add(slot: &mut f64, seen: &mut u32, scrape: u32, value: f64, before: Option<f64>) {
+    if *seen == scrape {
+        *slot += value - before.unwrap_or(0.0);
+    } else {
+        (*slot, *seen) = (value, scrape);
+    }
+}

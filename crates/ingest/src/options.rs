@@ -1,0 +1,47 @@
+//! Limits of an import. Every limit exists so that a hostile or mistaken input costs bounded memory and time.
+
+use std::fmt;
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Sources finished.
+    pub sources_done: usize,
+    /// Sources found.
+    pub sources_total: usize,
+    /// Bytes read so far, as found (before unpacking).
+    pub bytes_done: u64,
+}
+
+/// Limits, and where to report progress.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Most bytes read of one source as found; the rest is left out with an issue.
+    pub max_source_bytes: u64,
+    /// Most bytes one source may unpack to; the rest is left out with an issue.
+    pub max_decoded_bytes: u64,
+    /// Longest line that is looked at; longer ones are skipped with an issue.
+    pub max_line_bytes: usize,
+    /// Most files taken from the inputs; the rest is left out with an issue.
+    pub max_files: usize,
+    /// Called between sources and every few megabytes.
+    pub progress: Option<&'a dyn Fn(Progress)>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { max_source_bytes: 8 << 30, max_decoded_bytes: 16 << 30, max_line_bytes: 8 << 20, max_files: 100_000, progress: None }
+    }
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("max_source_bytes", &self.max_source_bytes)
+            .field("max_decoded_bytes", &self.max_decoded_bytes)
+            .field("max_line_bytes", &self.max_line_bytes)
+            .field("max_files", &self.max_files)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
+}
