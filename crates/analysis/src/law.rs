@@ -218,7 +218,7 @@ fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, b
     let steps: f64 = rows.iter().map(|row| row.steps).sum();
     let decode: f64 = rows.iter().map(|row| row.decode_tokens).sum();
     let largest = medians.iter().next_back();
-    if steps < 50.0 {
+    if steps < 50.0 && largest.is_none() {
         return Law::Unknown { why };
     }
     let (plain_s, c_s) = step_and_prefill(rows);
@@ -226,10 +226,15 @@ fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, b
         Some((&batch, &(median, _))) => (median, f64::from(batch)),
         None => (plain_s, (decode / steps).max(1.0)),
     };
-    let slope = medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
-        (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
-    });
-    let b_max = slope.unwrap_or_else(|| step_s / batch * if batch <= below_ridge { 0.5 } else { 1.0 }).min(step_s / batch);
+    let slope =
+        medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
+            (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
+        });
+    // A slope within the medians' own noise says nothing; then the ridge bounds it.
+    let b_max = slope
+        .filter(|slope| slope * batch > 0.05 * step_s)
+        .unwrap_or_else(|| step_s / batch * if batch <= below_ridge { 0.5 } else { 1.0 })
+        .min(step_s / batch);
     let a_min = (step_s - b_max * batch).max(0.0);
     let law = |a_s: f64, b_s: f64| StepLaw::from_parts(a_s, b_s, c_s);
     Law::Bounded { optimistic: law(step_s, 0.0), pessimistic: law(a_min, b_max), why }

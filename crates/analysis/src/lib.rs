@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod flags;
 pub mod floors;
 pub mod gates;
+pub mod guards;
 pub mod law;
 pub mod ledger;
 pub mod limits;

@@ -79,6 +79,11 @@ impl<'a> Situation<'a> {
         self.account.mean_s(phase)
     }
 
+    /// First-token time that no phase explains, s per request: a wait could hide there.
+    pub fn unsplit_first_token_s(&self) -> f64 {
+        self.account.unattributed_first_ns as f64 * 1e-9 / self.n()
+    }
+
     /// Requests in the account.
     pub fn n(&self) -> f64 {
         self.account.n.max(1) as f64

@@ -204,8 +204,10 @@ fn without_cause(
     if let Some(verdict) = layer_from_phases(situation, settlement) {
         return verdict;
     }
+    let (settlement, scope) = worse_unit(situation, answers, settlement, recognized.scope);
+    let settlement = &settlement;
     let unowned = settlement.unowned_of_size();
-    let what = if recognized.scope == Scope::FirstToken { "time to first token" } else { "request time" };
+    let what = if scope == Scope::FirstToken { "time to first token" } else { "request time" };
     if !situation.evidence.has_timeline() || account.n < MIN_REQUESTS || account.lifetime {
         return insufficient(format!(
             "Too little to tell: {}; which limit or stage holds the {what} does not show.",
@@ -223,7 +225,22 @@ fn without_cause(
     if let Some((check, share)) = blind(situation, answers, settlement) {
         return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));
     }
-    healthy(situation, recognized)
+    match crate::guards::not_healthy_because(situation) {
+        Some(sentence) => insufficient(sentence),
+        None => healthy(situation, recognized),
+    }
+}
+
+/// Healthy must hold in both units: the one in which more is unexplained decides.
+fn worse_unit(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    scope: Scope,
+) -> (Settlement, Scope) {
+    let other = if scope == Scope::Whole { Scope::FirstToken } else { Scope::Whole };
+    let alternative = Settlement::new(situation, answers, other);
+    if alternative.unowned_of_size() > settlement.unowned_of_size() { (alternative, other) } else { (settlement.clone(), scope) }
 }
 
 /// An undecided check that could hold a material share of the unit.

@@ -46,18 +46,19 @@ fn find(situation: &Situation<'_>) -> Answer {
         if situation.evidence.has_timeline() && situation.gates.waited_s <= 0.0 {
             return clear(vec![("waiting_max", 0.0)], "nobody waited at any scrape; the seat limit itself is not known");
         }
+        if let Some(usage) = situation.load.kv_usage_max.filter(|&usage| usage >= KV_NEAR_FULL) {
+            return clear(
+                vec![("kv_usage_max", usage)],
+                format!("the KV cache is full ({}): no seat more could be filled", percent(usage)),
+            );
+        }
         return Answer::CannotTell(record::scrapes(
             &["config.max_num_seqs", "engine.running", "engine.waiting"],
             "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it",
-            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
         ));
     };
     if situation.evidence.has_timeline() { from_timeline(situation, cap) } else { from_figures(situation, cap) }
-}
-
-/// First-token time that no phase explains, s per request: a queue could hide there.
-fn unsplit_first_token_s(situation: &Situation<'_>) -> f64 {
-    situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()
 }
 
 fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
@@ -82,13 +83,10 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         Headroom::Yes(seats) => (measured(situation), owned(situation, share), Some(seats)),
         // Both bounds of the law agree that more seats gain: what is owned does not hang on where the truth lies.
         Headroom::Maybe { seats, low: true } => (Basis::Derived, owned(situation, share), Some(seats)),
-        Headroom::Maybe { seats, low: false } => {
-            (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, Some(seats))
-        }
+        Headroom::Maybe { seats, low: false } => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, Some(seats)),
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
-    let kv =
-        situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
     let waiting_s = seconds(queue_s);
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
@@ -100,6 +98,11 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
         context_only: false,
     }))
+}
+
+/// What is free of a cache: never rounded up to all of it.
+fn free(usage: f64) -> String {
+    if usage > 0.0 && usage < 0.005 { "over 99 %".into() } else { percent(1.0 - usage) }
 }
 
 fn measured(situation: &Situation<'_>) -> Basis {
@@ -145,7 +148,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         return Answer::CannotTell(record::scrapes(
             &["engine.running", "engine.waiting"],
             format!("the limit is {}, but nothing says how many ran or waited", plural(cap, "seat")),
-            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
         ));
     }
     if load.running_max > 0.0 && !at_cap(load.running_max, cap) || !crowded {
@@ -159,7 +162,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
     }
     let queue_s = situation.phase_s(Phase::Queue);
     let queue = if queue_s > 0.0 { format!("requests wait {} for one of them", seconds(queue_s)) } else { "others wait outside".into() };
-    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
     let claims = vec![Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed }];
     Answer::Found(Box::new(Found {
         summary: format!("all {} are taken and {queue}{kv}", plural(cap, "seat")),

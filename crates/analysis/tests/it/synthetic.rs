@@ -29,7 +29,19 @@ pub struct Synthetic {
 
 impl Default for Synthetic {
     fn default() -> Self {
-        Self { seconds: 120, arrivals_per_s: 6.0, seats: 16.0, running: 12.0, law: (0.008, 0.0002, 0.0), prompt: 200.0, output: 100.0, seat_wait_s: 0.0, kv_wait_s: 0.0, held_s: 0.0, scale: 1.0 }
+        Self {
+            seconds: 120,
+            arrivals_per_s: 6.0,
+            seats: 16.0,
+            running: 12.0,
+            law: (0.008, 0.0002, 0.0),
+            prompt: 200.0,
+            output: 100.0,
+            seat_wait_s: 0.0,
+            kv_wait_s: 0.0,
+            held_s: 0.0,
+            scale: 1.0,
+        }
     }
 }
 
@@ -89,7 +101,9 @@ impl Synthetic {
     /// Steps and finished requests up to second `at`.
     fn served_until(&self, at: i64) -> (f64, f64) {
         let steps = |second: i64| 1.0 / (self.law.0 + self.law.1 * self.running_at(second));
-        (0..at).fold((0.0, 0.0), |(done_steps, done), second| (done_steps + steps(second), done + steps(second) * self.running_at(second) / self.output))
+        (0..at).fold((0.0, 0.0), |(done_steps, done), second| {
+            (done_steps + steps(second), done + steps(second) * self.running_at(second) / self.output)
+        })
     }
 
     /// First half of the window waits for seats, second half for KV, so that both may be there at once.
