@@ -97,6 +97,35 @@ pub(crate) struct Facts {
     pub(crate) typed: bool,
 }
 
+/// How often something happened, whatever it was counted with.
+pub(crate) trait Count {
+    fn count(self) -> i64;
+}
+
+impl Count for i64 {
+    fn count(self) -> i64 {
+        self
+    }
+}
+
+impl Count for u64 {
+    fn count(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
+    }
+}
+
+impl Count for usize {
+    fn count(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
+    }
+}
+
+impl Count for i32 {
+    fn count(self) -> i64 {
+        i64::from(self)
+    }
+}
+
 struct PendingIssue {
     severity: Severity,
     code: &'static str,
@@ -140,7 +169,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Records an issue. The same code and place count up; beyond a few rows per code the last one counts the rest.
-    pub(crate) fn issue(&mut self, severity: Severity, code: &'static str, place: &str, count: i64, sentence: impl Into<String>) {
+    pub(crate) fn issue(&mut self, severity: Severity, code: &'static str, place: &str, count: impl Count, sentence: impl Into<String>) {
+        let count = count.count();
         let mut rows = 0;
         let mut last = None;
         for (at, issue) in self.issues.iter_mut().enumerate() {
@@ -246,7 +276,7 @@ impl<'a> Builder<'a> {
             self.damaged = true;
             let place = format!("line {first}");
             let sentence = "expected lines below the length limit, found longer ones; they are skipped";
-            self.issue(Severity::Warning, "line_too_long", &place, count as i64, sentence);
+            self.issue(Severity::Warning, "line_too_long", &place, count, sentence);
         }
         let rows: usize = self.capture.tables.row_counts().iter().map(|(_, rows)| rows).sum();
         let damaged = self.damaged;
@@ -259,7 +289,7 @@ impl<'a> Builder<'a> {
             let name = self.name.clone();
             self.capture.add_issue(issue.severity, issue.code, &name, &issue.place, issue.count, &issue.sentence);
         }
-        Built { capture: self.capture, facts: self.facts, run_idx: self.context.run_idx, name: self.name, refusal: self.refusal }
+        Built { capture: self.capture, facts: self.facts, run_idx: self.context.run_idx, refusal: self.refusal }
     }
 }
 
@@ -268,6 +298,5 @@ pub(crate) struct Built {
     pub(crate) capture: Capture,
     pub(crate) facts: Facts,
     pub(crate) run_idx: u32,
-    pub(crate) name: String,
     pub(crate) refusal: Option<String>,
 }

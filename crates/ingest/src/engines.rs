@@ -7,7 +7,7 @@ mod vllm;
 pub(crate) mod web;
 
 use crate::builder::Builder;
-use crate::engines::metric::Metric;
+use crate::engines::metric::{Metric, SeriesLabels};
 
 /// What an importer needs to know of an engine.
 pub(crate) struct Engine {
@@ -18,9 +18,9 @@ pub(crate) struct Engine {
     /// Prefixes under which the families may appear; the first is the engine's own.
     pub(crate) prefixes: &'static [&'static str],
     /// Label that names the engine core of a series.
-    pub(crate) engine_label: &'static str,
+    pub(crate) core_label: &'static str,
     /// Reads an info series (settings as labels), given its name and labels; `None` when it is none.
-    pub(crate) info: fn(&str, &[(String, String)]) -> Option<Info>,
+    pub(crate) info: fn(&str, &SeriesLabels) -> Option<Info>,
     /// True when a command line starts this engine's server.
     pub(crate) is_command: fn(&str) -> bool,
     /// Settings from a list of words of a command line.

@@ -74,6 +74,9 @@ impl Conclusions {
                 }
             };
             if subject.engine.is_empty() || subject.engine == from.engine {
+                if subject.engine_version.is_empty() && !from.engine_version.is_empty() && !subject.engine_from.is_empty() {
+                    subject.engine_from = format!("{}, version {}", subject.engine_from, from.engine_from);
+                }
                 fill(&mut subject.engine_version, &from.engine_version);
                 fill(&mut subject.engine_from, &from.engine_from);
             }
@@ -108,13 +111,14 @@ impl Conclusions {
                 form.from.clone_from(&seen.from);
             }
         }
-        let (kind, channel, scheduler) = match (form.core_process, form.worker_process) {
-            (_, true) => ("api+core+workers", "zmq; shared memory to workers", "engine_core"),
-            (true, false) => ("api+core", "zmq", "engine_core"),
-            (false, false) if self.is_single_process(subject) => ("single process", "in process", "api_server"),
-            (false, false) => ("api+core", "zmq", "engine_core"),
-        };
         let is_seen = form.core_process || form.worker_process;
+        let (kind, channel, scheduler) = if form.worker_process {
+            ("api+core+workers", "zmq; shared memory to workers", "engine_core")
+        } else if !is_seen && self.is_single_process(subject) {
+            ("single process", "in process", "api_server")
+        } else {
+            ("api+core", "zmq", "engine_core")
+        };
         subject.engine_form = kind.to_string();
         subject.engine_form_from = if is_seen { form.from } else { "assumed".to_string() };
         subject.message_channel = channel.to_string();
@@ -222,9 +226,8 @@ fn add_points(capture: &mut Capture, run_idx: u32, loads: &[(&Load, SourceIdx)],
     let mut order: Vec<usize> = (0..loads.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut point_of: BTreeMap<SourceIdx, i32> = BTreeMap::new();
-    for (point_idx, &at) in order.iter().enumerate() {
+    for (point_idx, &at) in (0..).zip(&order) {
         let (load, source) = loads[at];
-        let point_idx = point_idx as i32;
         point_of.insert(source, point_idx);
         let (start_ns, end_ns) = (Some(load.start_ns), Some(load.end_ns));
         capture.tables.points.push(Point { run_idx, point_idx, varied_value: values[at], start_ns, end_ns });

@@ -340,13 +340,15 @@ impl<'a> Input<'a> {
         let mut scratch = std::mem::take(&mut self.window);
         scratch.resize(BLOCK_BYTES, 0);
         while matches!(raw.read(&mut scratch), Ok(got) if got > 0) {}
-        let mut sha256 = String::with_capacity(64);
-        for byte in raw.sha.finalize() {
-            use std::fmt::Write as _;
-            let _ = write!(sha256, "{byte:02x}");
-        }
+        let sha256 = hex(&raw.sha.finalize());
         Finished { sha256, byte_count: raw.byte_count, damage: self.damage, long_lines: self.long_lines }
     }
+}
+
+/// Bytes as lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Never returns an error: damage ends the stream and is reported by [`Input::finish`].

@@ -68,7 +68,6 @@ fn split_top(text: &str, separator: char) -> Vec<&str> {
             (Some(_), _) if escaped => escaped = false,
             (Some(_), '\\') => escaped = true,
             (Some(open), close) if open == close => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '(' | '[' | '{' | '<') => depth += 1,
             (None, ')' | ']' | '}' | '>') => depth -= 1,
@@ -76,7 +75,7 @@ fn split_top(text: &str, separator: char) -> Vec<&str> {
                 parts.push(&text[start..at]);
                 start = at + 1;
             }
-            (None, _) => {}
+            _ => {}
         }
     }
     parts.push(&text[start..]);

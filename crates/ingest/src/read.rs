@@ -261,7 +261,7 @@ fn order(plan: &mut [Planned], members: &[usize]) {
         numbered.extend(replica.and_then(|replica| replica.parse().ok()).map(|number| (number, at)));
     }
     numbered.sort_unstable();
-    for (position, (_, at)) in numbered.into_iter().enumerate() {
-        plan[at].context.scrape_time = ScrapeTime::Order(position as i64);
+    for (position, (_, at)) in (0..).zip(numbered) {
+        plan[at].context.scrape_time = ScrapeTime::Order(position);
     }
 }

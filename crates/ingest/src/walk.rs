@@ -107,7 +107,7 @@ impl Walk {
                 Ok(metadata) if metadata.is_dir() => self.folder(&path, &format!("{name}/"), depth + 1),
                 Ok(metadata) if metadata.is_file() => self.add(name, &path, false),
                 Ok(_) => {
-                    self.issues.push((Severity::Note, "special_file", name, "found a socket, pipe or device; it is not read".to_string()))
+                    self.issues.push((Severity::Note, "special_file", name, "found a socket, pipe or device; it is not read".to_string()));
                 }
                 Err(error) => self.issues.push((Severity::Error, "unreadable_file", name, format!("cannot read it: {error}"))),
             }

@@ -10,7 +10,7 @@ use crate::predict::Movement;
 use crate::record;
 use crate::seats::{Headroom, Seats, headroom, tpot_s};
 use crate::situation::Situation;
-use crate::words::{count, percent, plural, seconds};
+use crate::words::{count, digits, percent, plural, seconds};
 
 check! {
     /// Requests wait for a seat (`max_num_seqs`, slots) while KV cache and steps have room.
@@ -43,6 +43,9 @@ const KV_NEAR_FULL: f64 = 0.9;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let Some(cap) = situation.load.seats else {
+        if situation.evidence.has_timeline() && situation.gates.waited_s <= 0.0 {
+            return clear(vec![("waiting_max", 0.0)], "nobody waited at any scrape; the seat limit itself is not known");
+        }
         return Answer::CannotTell(record::scrapes(
             &["config.max_num_seqs", "engine.running", "engine.waiting"],
             "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it",
@@ -77,8 +80,10 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
             );
         }
         Headroom::Yes(seats) => (measured(situation), owned(situation, share), Some(seats)),
-        Headroom::Maybe { seats, low } => {
-            (Basis::Bound, Extent::Fraction { lo: if low { share } else { 0.0 }, mid: share, hi: share }, Some(seats))
+        // Both bounds of the law agree that more seats gain: what is owned does not hang on where the truth lies.
+        Headroom::Maybe { seats, low: true } => (Basis::Derived, owned(situation, share), Some(seats)),
+        Headroom::Maybe { seats, low: false } => {
+            (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, Some(seats))
         }
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
@@ -173,15 +178,7 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
     let to =
         seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
     let reload_s = situation.evidence.reload_s;
-    let throughput = match seats {
-        Some(seats) => format!(
-            "{} req/s, unchanged (arrivals); ceiling {} -> {}",
-            crate::words::digits(situation.load.arrivals_per_s.unwrap_or_default()),
-            crate::words::digits(seats.ceiling_now),
-            crate::words::digits(seats.ceiling_then)
-        ),
-        None => String::new(),
-    };
+    let throughput = seats.map_or_else(String::new, |seats| throughput(situation, &seats));
     Hypothesis {
         id: String::new(),
         change: Change {
@@ -202,8 +199,21 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
     }
 }
 
+/// What the change does to throughput: nothing while arrivals are below the present ceiling, else it follows them.
+fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
+    let engines = situation.load.engine_count.max(1) as f64;
+    let arrivals = situation.load.arrivals_per_s.unwrap_or_default();
+    let (now, then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
+    let ceiling = format!("ceiling {} -> {}", digits(now), digits(then));
+    if arrivals <= now {
+        format!("{} req/s, unchanged (arrivals); {ceiling}", digits(arrivals))
+    } else {
+        format!("{} -> {} req/s (arrivals); {ceiling}", digits(situation.load.finished_per_s.unwrap_or(now)), digits(arrivals.min(then)))
+    }
+}
+
 fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
-    let limit = seats.and_then(|seats| tpot_interval(situation, seats.running_then)).map(|(_, hi)| hi);
+    let limit = seats.and_then(|seats| tpot_interval(situation, seats.to)).map(|(_, hi)| hi);
     match limit {
         Some(limit) => format!("preemptions move or TPOT mean passes {}", seconds(limit)),
         None => "preemptions move or TPOT grows faster than throughput".into(),
@@ -215,15 +225,13 @@ fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
 const RATIO_SPREAD: f64 = 0.10;
 
 /// TPOT after the change: measured TPOT x law(new batch) / law(present batch), over the span of the law.
-fn tpot_interval(situation: &Situation<'_>, running_then: f64) -> Option<(f64, f64)> {
+fn tpot_interval(situation: &Situation<'_>, to: f64) -> Option<(f64, f64)> {
     let measured = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean())?;
     let (uncached, output) = (situation.load.uncached_tokens?, situation.load.output_tokens?);
     let arrivals = situation.load.arrivals_per_s? / situation.load.engine_count.max(1) as f64;
     let running_now = (situation.load.running_mean / situation.load.engine_count.max(1) as f64).max(1.0);
     let ratios = situation.law.span()?.map(|law| {
-        let then = crate::seats::equilibrium(&law, arrivals, uncached, output)
-            .unwrap_or(f64::INFINITY)
-            .min(running_then.max(2.0 * situation.load.seats.unwrap_or(1.0)));
+        let then = crate::seats::equilibrium(&law, arrivals, uncached, output).unwrap_or(to).min(to);
         tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
     });
     let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
@@ -253,7 +261,7 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
             (queue.refused(why), ttft.refused(why))
         }
     };
-    let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.running_then)) {
+    let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.to)) {
         Some((lo, hi)) => tpot.to(lo, hi, "measured TPOT x step law at the new batch / at the present one, 10 % either way"),
         None => tpot.refused("no step law from this window: direction only"),
     };

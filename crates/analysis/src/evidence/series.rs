@@ -133,7 +133,7 @@ fn use_log_gauges(evidence: &mut Evidence) {
             let plain = name.trim_end_matches(FROM_LOG).to_string();
             let scraped_len = engine.series.get(&plain).map_or(0, Series::len);
             if scraped_len <= 1 && series.len() > scraped_len {
-                evidence.from_log = true;
+                evidence.from_log |= plain == "engine.running";
                 engine.series.insert(plain, series);
             }
         }

@@ -37,8 +37,6 @@ pub(crate) struct Metric {
     pub(crate) shape: Shape,
     /// Signal it becomes.
     pub(crate) signal: &'static str,
-    /// Factor to the signal's base unit, for values, sums and bucket bounds.
-    pub(crate) scale: f64,
     /// Labels kept: name on the wire, name in the capture.
     pub(crate) labels: &'static [(&'static str, &'static str)],
     /// Series this row is for.
@@ -55,7 +53,7 @@ const fn any(_: &SeriesLabels) -> bool {
 
 impl Metric {
     const fn new(name: &'static str, shape: Shape, signal: &'static str) -> Self {
-        Self { name, shape, signal, scale: 1.0, labels: &[], only: any, fold: Fold::Sum, rank: 0 }
+        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, rank: 0 }
     }
 
     /// A level.
@@ -88,12 +86,6 @@ impl Metric {
     /// Keeps the largest of several series.
     pub(crate) const fn max(mut self) -> Self {
         self.fold = Fold::Max;
-        self
-    }
-
-    /// Converts to the base unit.
-    pub(crate) const fn scale(mut self, scale: f64) -> Self {
-        self.scale = scale;
         self
     }
 

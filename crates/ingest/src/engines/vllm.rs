@@ -12,7 +12,7 @@ pub(crate) const ENGINE: Engine = Engine {
     id: "vllm",
     metrics: metrics::METRICS,
     prefixes: &["vllm:", "ray_vllm_", "ray_vllm:", "vllm_"],
-    engine_label: "engine",
+    core_label: "engine",
     info: metrics::info,
     is_command: flags::is_command,
     flags: flags::settings,

@@ -28,7 +28,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
 #[derive(Default)]
 struct Attempt {
     id: Option<String>,
-    attempt: Option<i64>,
+    number: Option<i64>,
     sched: Option<i64>,
     start: Option<i64>,
     conn: Option<i64>,
@@ -50,7 +50,7 @@ impl Attempt {
         json.object(|key, json| {
             match key {
                 "i" => it.id = json.scalar()?,
-                "attempt" => it.attempt = json.i64()?,
+                "attempt" => it.number = json.i64()?,
                 "sched" => it.sched = json.seconds_ns()?,
                 "start" => it.start = json.seconds_ns()?,
                 "conn" => it.conn = json.seconds_ns()?,
@@ -81,7 +81,7 @@ impl Attempt {
             (Some(id), class) => format!("{class}/{id}"),
             (None, _) => return false,
         };
-        let attempt = self.attempt.and_then(|attempt| u32::try_from(attempt).ok()).unwrap_or(0);
+        let attempt = self.number.and_then(|attempt| u32::try_from(attempt).ok()).unwrap_or(0);
         builder.covers(start);
         self.end.into_iter().for_each(|end| builder.covers(end));
         let vantage = builder.intern("client");

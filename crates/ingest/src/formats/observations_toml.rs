@@ -215,6 +215,9 @@ impl Reader<'_, '_> {
         let mut get = |key: &str| self.text_of(subject, key).map(|text| crate::secrets::redact(&text).into_owned()).unwrap_or_default();
         let (engine, version, model, gpu, count) = (get("engine"), get("engine_version"), get("model"), get("gpu"), get("gpu_count"));
         self.engine.clone_from(&engine);
+        if matches!(version.as_str(), "V0" | "V1") {
+            self.builder.facts.generation.clone_from(&version);
+        }
         let target = &mut self.builder.capture.manifest.subject;
         target.engine_from = if engine.is_empty() { String::new() } else { "typed".to_string() };
         (target.engine, target.engine_version, target.model, target.device) = (engine, version, model, gpu);

@@ -22,6 +22,10 @@ use series::{Catalog, Target};
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "prometheus_text", stage: Stage::Clocked, sniff, read };
 
+/// Lines of one scrape that are compared with the scrape before.
+const MAX_SCRAPE_LINES: usize = 4_000_000;
+/// Samples with their own time that are gathered before they are sorted.
+const MAX_TIMED_SAMPLES: usize = 20_000_000;
 /// Spacing given to scrapes of which only the order is known.
 const ORDER_STEP_NS: i64 = 1_000_000_000;
 
@@ -164,17 +168,18 @@ impl Parser {
         if !self.scrape.is_open {
             self.open_unseparated(number, builder);
         }
-        let (series, rest) = match self.predicted(line) {
-            Some(found) => found,
-            None => {
-                let Some((text, rest)) = split_sample(line) else {
-                    self.unreadable(line, number, is_cut, builder);
-                    return;
-                };
-                (self.catalog.find_or_add(text, &mut self.rows, builder), rest)
-            }
+        let (series, rest) = if let Some(found) = self.predicted(line) {
+            found
+        } else {
+            let Some((text, rest)) = split_sample(line) else {
+                self.unreadable(line, number, is_cut, builder);
+                return;
+            };
+            (self.catalog.find_or_add(text, &mut self.rows, builder), rest)
         };
-        self.next_order.push(series);
+        if self.next_order.len() < MAX_SCRAPE_LINES {
+            self.next_order.push(series);
+        }
         self.cursor += 1;
         if self.catalog.target(series) == Target::Skip {
             return;
@@ -182,8 +187,18 @@ impl Parser {
         match parse_value(rest) {
             Some(_) if is_cut => self.is_cut_line = true,
             Some((value, None)) => self.rows.apply(&mut self.catalog, series, value),
-            Some((value, Some(t_ns))) => self.timed.push((t_ns, series, value)),
+            Some((value, Some(t_ns))) => self.timed(t_ns, series, value, number, builder),
             None => self.unreadable(line, number, is_cut, builder),
+        }
+    }
+
+    fn timed(&mut self, t_ns: i64, series: u32, value: f64, number: u64, builder: &mut Builder<'_>) {
+        if self.timed.len() < MAX_TIMED_SAMPLES {
+            self.timed.push((t_ns, series, value));
+        } else {
+            builder.issue_once(Severity::Warning, "too_many_samples", &format!("line {number}"), || {
+                format!("expected at most {MAX_TIMED_SAMPLES} samples with their own time, found more; the rest is left out")
+            });
         }
     }
 
@@ -401,6 +416,6 @@ pub(crate) fn read_scrapes(
         long_lines = long_lines.or(input.finish().long_lines);
     }
     parser.finish(false, builder);
-    let sha256 = sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = crate::input::hex(&sha.finalize());
     crate::input::Finished { sha256, byte_count, damage: None, long_lines }
 }

@@ -131,13 +131,13 @@ impl BenchResult {
         }
         let end_ns = self.align(builder);
         self.add_summary(end_ns.unwrap_or(0), builder);
-        let offset = end_ns.zip(self.own_end()).map(|(end, own)| end.saturating_sub(own)).unwrap_or(0);
+        let offset = end_ns.zip(self.own_end()).map_or(0, |(end, own)| end.saturating_sub(own));
         for at in 0..self.ttfts.len().max(self.starts.len()).max(self.latencies.len()) {
             self.add_request(at, number, offset, builder);
         }
         if self.starts.is_empty() && !self.ttfts.is_empty() {
             let sentence = "expected `start_times` beside the per-request arrays, found none; requests stand at the end of the run";
-            builder.issue(Severity::Note, "requests_without_time", "", self.ttfts.len() as i64, sentence);
+            builder.issue(Severity::Note, "requests_without_time", "", self.ttfts.len(), sentence);
         }
         if let (Some(end_ns), Some(duration)) = (end_ns, self.duration_ns) {
             let (start_ns, request_rate) = (end_ns.saturating_sub(duration), self.request_rate);

@@ -63,7 +63,8 @@ const PREFIX_BYTES: usize = 160;
 
 fn split(line: &str) -> Split<'_> {
     let plain = Split { message: line, ..Split::default() };
-    let window = &line[..line.floor_char_boundary(PREFIX_BYTES)];
+    let end = (0..=PREFIX_BYTES.min(line.len())).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+    let window = &line[..end];
     let found = LEVELS.iter().filter_map(|level| window.find(level).map(|at| (at, *level))).min();
     let Some((at, level)) = found else { return plain };
     let rest = &line[at + level.len()..];
@@ -123,7 +124,7 @@ impl LogReader {
             builder.facts.simulated = true;
         }
         let split = split(line);
-        self.note_process(split.process, builder);
+        note_process(split.process, builder);
         let t_ns = match split.stamp {
             Some(stamp) => self.stamp(stamp, builder),
             None => self.last_stamp.unwrap_or(self.unstamped * PERIOD_NS),
@@ -139,20 +140,10 @@ impl LogReader {
         }
     }
 
-    fn note_process(&self, process: &str, builder: &mut Builder<'_>) {
-        let form = &mut builder.facts.form;
-        form.api_process |= process.starts_with("APIServer") || process.starts_with("ApiServer");
-        form.core_process |= process.starts_with("EngineCore");
-        form.worker_process |= process.starts_with("Worker") || process.starts_with("VllmWorker");
-        if form.api_process || form.core_process {
-            form.from = "log prefixes".to_string();
-        }
-    }
-
     fn stamp(&mut self, stamp: Civil, builder: &mut Builder<'_>) -> i64 {
         if !self.has_year {
             self.has_year = true;
-            self.year = self.find_year(stamp, builder);
+            self.year = find_year(stamp, builder);
         } else if self.last_month == 12 && stamp.month == 1 {
             self.year += 1;
         }
@@ -163,14 +154,6 @@ impl LogReader {
         let span = self.span.get_or_insert((t_ns, t_ns));
         *span = (span.0.min(t_ns), span.1.max(t_ns));
         t_ns
-    }
-
-    /// The year under which the first line is nearest to the other sources.
-    fn find_year(&self, stamp: Civil, builder: &Builder<'_>) -> i16 {
-        let Some((from, _)) = builder.context.reference else { return NO_YEAR };
-        let year = crate::civil::year_of(from);
-        let distance = |year: &i16| stamp.utc_ns(*year).map_or(i64::MAX, |t_ns| t_ns.saturating_sub(from).saturating_abs());
-        [year, year - 1, year + 1].into_iter().min_by_key(distance).unwrap_or(year)
     }
 
     fn finish(&mut self, builder: &mut Builder<'_>) {
@@ -215,6 +198,25 @@ impl LogReader {
             method: format!("{year}{}", shift.method),
         });
     }
+}
+
+/// Notes which processes write to the log.
+fn note_process(process: &str, builder: &mut Builder<'_>) {
+    let form = &mut builder.facts.form;
+    form.api_process |= process.starts_with("APIServer") || process.starts_with("ApiServer");
+    form.core_process |= process.starts_with("EngineCore");
+    form.worker_process |= process.starts_with("Worker") || process.starts_with("VllmWorker");
+    if form.api_process || form.core_process {
+        form.from = "log prefixes".to_string();
+    }
+}
+
+/// The year under which the first line is nearest to the other sources.
+fn find_year(stamp: Civil, builder: &Builder<'_>) -> i16 {
+    let Some((from, _)) = builder.context.reference else { return NO_YEAR };
+    let year = crate::civil::year_of(from);
+    let distance = |year: &i16| stamp.utc_ns(*year).map_or(i64::MAX, |t_ns| t_ns.saturating_sub(from).saturating_abs());
+    [year, year - 1, year + 1].into_iter().min_by_key(distance).unwrap_or(year)
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ const KEYS: &[(&str, &str)] = &[
     ("enable_chunked_prefill", "chunked_prefill"),
     ("kv_cache_dtype", "kv_dtype"),
     ("api_server_count", "api_processes"),
-    ("num_gpu_blocks_override", "num_gpu_blocks"),
     ("enable_lora", "lora"),
     ("max_loras", "max_adapters"),
     ("cudagraph_capture_sizes", "graph_sizes"),

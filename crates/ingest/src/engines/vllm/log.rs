@@ -56,11 +56,11 @@ const LINES: &[Known] = &[
     known("# GPU blocks: ", gpu_blocks),
     known("# CPU blocks: ", gpu_blocks),
     known("Available KV cache memory: ", kv_memory),
-    known("init engine (profile", init_engine),
+    known("init engine (profile", engine_initialized),
     known("Loading weights took ", weights_loaded),
     known("Model loading took ", model_loaded),
     known("Loading model weights took ", model_loaded),
-    known("Graph capturing finished in ", graph_capture),
+    known("Graph capturing finished in ", graphs_captured),
     known("attention backend", attention_backend),
     known("Attention backend", attention_backend),
     known("Enforce eager set", eager),
@@ -201,7 +201,7 @@ fn arguments(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>)
                 set_model(builder, &name, true);
             }
             "api_key" | "hf_token" => {
-                builder.setting(builder.context.replica_setting(), &format!("config.{key}"), "", "command line", message.line)
+                builder.setting(builder.context.replica_setting(), &format!("config.{key}"), "", "command line", message.line);
             }
             _ => {
                 let mut found = Vec::new();
@@ -307,33 +307,33 @@ fn kv_memory(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>)
     true
 }
 
-fn init_engine(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+fn engine_initialized(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let Some(took) = number_after(message.text, ") took ") else { return false };
-    let mut fields = vec![("took_s", format!("{took}"))];
-    fields.extend(number_after(message.text, "compilation: ").map(|took| ("compilation_s", format!("{took}"))));
-    log(message, builder, "init_engine", &fields);
+    let mut fields = vec![("seconds", format!("{took}"))];
+    fields.extend(number_after(message.text, "compilation: ").map(|took| ("compilation_seconds", format!("{took}"))));
+    log(message, builder, "engine_initialized", &fields);
     true
 }
 
 fn weights_loaded(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let Some(took) = number_after(message.text, "Loading weights took ") else { return false };
-    log(message, builder, "weights_loaded", &[("took_s", format!("{took}"))]);
+    log(message, builder, "weights_loaded", &[("seconds", format!("{took}"))]);
     true
 }
 
 fn model_loaded(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let Some(gib) = number_after(message.text, " took ") else { return false };
     let mut fields = vec![("gib", format!("{gib}"))];
-    fields.extend(number_after(message.text, " and ").map(|took| ("took_s", format!("{took}"))));
+    fields.extend(number_after(message.text, " and ").map(|took| ("seconds", format!("{took}"))));
     log(message, builder, "model_loaded", &fields);
     true
 }
 
-fn graph_capture(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+fn graphs_captured(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let Some(took) = number_after(message.text, "finished in ") else { return false };
-    let mut fields = vec![("took_s", format!("{took}"))];
+    let mut fields = vec![("seconds", format!("{took}"))];
     fields.extend(number_after(message.text, ", took ").map(|gib| ("gib", format!("{gib}"))));
-    log(message, builder, "graph_capture", &fields);
+    log(message, builder, "graphs_captured", &fields);
     true
 }
 

@@ -51,16 +51,16 @@ impl Reader<'_, '_> {
                 *last = name;
             }
         }
-        for (at, row) in rows.into_iter().enumerate() {
-            self.sweep_row(at, row, varied.as_deref());
+        for (point_idx, row) in (0..).zip(rows) {
+            self.sweep_row(point_idx, row, varied.as_deref());
         }
     }
 
-    fn sweep_row(&mut self, at: usize, row: &DeTable<'_>, varied: Option<&str>) {
-        let point_idx = at as i32;
+    fn sweep_row(&mut self, point_idx: i32, row: &DeTable<'_>, varied: Option<&str>) {
         let own = varied.and_then(|varied| row.get(varied));
         // A row without a number for the varied signal is known by its position.
-        let varied_value = own.and_then(|value| Self::number_value(varied.unwrap_or_default(), value.get_ref())).unwrap_or(at as f64);
+        let varied_value =
+            own.and_then(|value| Self::number_value(varied.unwrap_or_default(), value.get_ref())).unwrap_or(f64::from(point_idx));
         self.builder.capture.tables.points.push(Point { run_idx: self.run_idx, point_idx, varied_value, start_ns: None, end_ns: None });
         let mut labels = Vec::new();
         let mut values: Vec<(&str, usize, &Spanned<DeValue<'_>>)> = Vec::new();
@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
                 Some((name, text)) => match TEXT_LABELS.iter().find(|(signal, _)| *signal == name) {
                     Some((_, label)) => labels.push(((*label).to_string(), text)),
                     None => {
-                        self.note("text_in_sweep", key.span().start, format!("`{name}` is text and varies over the sweep; it is left out"))
+                        self.note("text_in_sweep", key.span().start, format!("`{name}` is text and varies over the sweep; it is left out"));
                     }
                 },
                 None => values.push((written, key.span().start, value)),

@@ -15,7 +15,6 @@ struct Scalar {
     is_ratio: bool,
     is_start_time: bool,
     fold: Fold,
-    scale: f64,
     rank: u8,
     value: f64,
     seen: u32,
@@ -26,7 +25,6 @@ struct Bucketed {
     signal: Name,
     labels: Name,
     rank: u8,
-    scale: f64,
     bounds: Vec<f64>,
     cumulative: Vec<f64>,
     seen: Vec<u32>,
@@ -100,7 +98,7 @@ impl Rows {
             self.saw_model = true;
             builder.capture.manifest.subject.model = model.to_string();
         }
-        let core = label(found, engine.engine_label);
+        let core = label(found, engine.core_label);
         let core = if core.is_empty() { "0" } else { core };
         let mut pairs = vec![("replica", builder.context.replica_label()), ("engine", core)];
         pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
@@ -128,7 +126,6 @@ impl Rows {
             is_ratio: capture::signals::find(name).is_some_and(|signal| signal.unit == capture::units::Unit::Ratio),
             is_start_time: name == "server.start_time",
             fold: metric.fold,
-            scale: metric.scale,
             rank: metric.rank,
             value: 0.0,
             seen: 0,
@@ -149,7 +146,6 @@ impl Rows {
             signal,
             labels,
             rank: metric.rank,
-            scale: metric.scale,
             bounds: Vec::new(),
             cumulative: Vec::new(),
             seen: Vec::new(),
@@ -171,7 +167,6 @@ impl Rows {
         };
         let at = self.histogram(metric, engine, found, builder);
         let row = &mut self.histograms[at as usize];
-        let bound = bound * row.scale;
         let bucket = row.bounds.iter().position(|known| *known == bound).unwrap_or_else(|| {
             row.is_sorted &= row.bounds.last().is_none_or(|last| *last < bound);
             row.bounds.push(bound);
@@ -217,9 +212,7 @@ impl Rows {
             }
             Target::Sum(at) => {
                 let row = &mut self.histograms[at as usize];
-                let scaled = value * row.scale;
-                let before = before.map(|before| before * row.scale);
-                add(&mut row.sum.0, &mut row.sum.1, self.scrape, scaled, before);
+                add(&mut row.sum.0, &mut row.sum.1, self.scrape, value, before);
             }
             Target::Count(at) => {
                 let row = &mut self.histograms[at as usize];
@@ -236,11 +229,10 @@ impl Rows {
 
     fn add_scalar(&mut self, at: u32, value: f64, before: Option<f64>) {
         let row = &mut self.scalars[at as usize];
-        let value = value * row.scale;
         if row.fold == Fold::Max && row.seen == self.scrape {
             row.value = if before.is_some() { value } else { row.value.max(value) };
         } else {
-            add(&mut row.value, &mut row.seen, self.scrape, value, before.map(|before| before * row.scale));
+            add(&mut row.value, &mut row.seen, self.scrape, value, before);
         }
     }
 

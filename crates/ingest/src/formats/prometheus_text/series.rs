@@ -203,7 +203,7 @@ impl Catalog {
             let shown: Vec<&str> = self.unmapped.iter().take(60).map(String::as_str).collect();
             let more = if self.unmapped.len() > shown.len() { ", ..." } else { "" };
             let sentence = format!("metric families without a signal here, left out: {}{more}", shown.join(", "));
-            builder.issue(Severity::Note, "unmapped_families", "", self.unmapped.len() as i64, sentence);
+            builder.issue(Severity::Note, "unmapped_families", "", self.unmapped.len(), sentence);
         }
         if self.duplicates > 0 {
             let sentence = "expected each series once per scrape, found some again; the last value counts";
@@ -253,7 +253,6 @@ pub(super) fn split_labels(text: &str) -> (&str, Vec<(String, String)>) {
         for (at, character) in after.char_indices() {
             match (escaped, character) {
                 (true, 'n') => value.push('\n'),
-                (true, other) => value.push(other),
                 (false, '\\') => {
                     escaped = true;
                     continue;
@@ -262,7 +261,7 @@ pub(super) fn split_labels(text: &str) -> (&str, Vec<(String, String)>) {
                     end = at + 1;
                     break;
                 }
-                (false, other) => value.push(other),
+                (_, other) => value.push(other),
             }
             escaped = false;
         }
