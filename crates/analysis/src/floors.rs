@@ -84,14 +84,30 @@ impl Floors {
         Self { per_request_s, from: "baseline" }
     }
 
-    /// Stretches the floors so that those before the first token add up to `limit_s`: what the user accepts is not loss.
-    pub fn raise_to(&mut self, account: &RequestAccount, limit_s: f64) {
-        let floor_s = self.first_token_s();
-        let excess: Vec<(Phase, f64)> = Phase::ALL
-            .into_iter()
-            .filter(|phase| phase.before_first_token())
-            .map(|phase| (phase, (account.mean_s(phase) - self.s(phase)).max(0.0)))
-            .collect();
+    /// Raises the floors to what the user accepts, which is not loss: time to first token (`*.ttft`), time per token
+    /// (`*.tpot`, `*.itl`) and whole request (`*.e2e`). Limits on means; returns the ones it cannot use.
+    pub fn accept(&mut self, account: &RequestAccount, load: &Load, slo: &BTreeMap<String, f64>) -> Vec<String> {
+        let mut unused = Vec::new();
+        for (signal, &limit_s) in slo {
+            let quantity = signal.strip_suffix(".mean").unwrap_or(signal).rsplit('.').next().unwrap_or_default();
+            match quantity {
+                "ttft" => self.raise(account, limit_s, Phase::before_first_token),
+                "tpot" | "itl" => {
+                    let tokens = load.output_tokens.unwrap_or(0.0) - 1.0;
+                    self.raise(account, limit_s * tokens.max(0.0), |phase| phase == Phase::Decode);
+                }
+                "e2e" => self.raise(account, limit_s, |_| true),
+                _ => unused.push(signal.clone()),
+            }
+        }
+        unused
+    }
+
+    /// Stretches the floors of some phases so that they add up to `limit_s`, in proportion to what exceeds them.
+    fn raise(&mut self, account: &RequestAccount, limit_s: f64, covers: impl Fn(Phase) -> bool) {
+        let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| covers(*phase)).collect();
+        let floor_s: f64 = phases.iter().map(|phase| self.s(*phase)).sum();
+        let excess: Vec<(Phase, f64)> = phases.iter().map(|&phase| (phase, (account.mean_s(phase) - self.s(phase)).max(0.0))).collect();
         let total: f64 = excess.iter().map(|(_, s)| s).sum();
         if limit_s > floor_s && total > 0.0 {
             let share = ((limit_s - floor_s) / total).min(1.0);

@@ -22,6 +22,7 @@ pub mod paths;
 pub mod phase;
 pub mod precedence;
 pub mod predict;
+mod present;
 pub mod record;
 pub mod seats;
 pub mod settlement;

@@ -31,6 +31,8 @@ pub struct Situation<'a> {
     pub floors: Floors,
     /// Price of batching, below saturation only.
     pub sharing: Option<Sharing>,
+    /// Limits the user set that no floor can hold.
+    pub unused_limits: Vec<String>,
     /// The other arm, read the same way.
     pub baseline: Option<Box<Situation<'a>>>,
 }
@@ -55,10 +57,8 @@ impl<'a> Situation<'a> {
             Some(base) if !base.account.is_empty() && !account.is_empty() => Floors::from_baseline(&base.account, &base.load, &load),
             _ => Floors::own(evidence, &account, &law, &load),
         };
-        if let Some(&limit_s) = slo.get("client.ttft").or_else(|| slo.get("server.ttft")) {
-            floors.raise_to(&account, limit_s);
-        }
-        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, baseline: baseline.map(Box::new) };
+        let unused_limits = floors.accept(&account, &load, slo);
+        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, unused_limits, baseline: baseline.map(Box::new) };
         situation.sharing = situation.predict_sharing();
         situation
     }
