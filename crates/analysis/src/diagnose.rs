@@ -88,6 +88,8 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
     let shown =
         if healthy && !recognized.stated { Recognized { id: "none", runner_up: None, ..recognized.clone() } } else { recognized.clone() };
     let cause = decision.cause.map_or("", |check| check.id);
+    let unknown = unknown(situation, answers, settlement);
+    let next = next(draft, &unknown);
     Report {
         schema: REPORT_SCHEMA.into(),
         subject: subject(capture, situation),
@@ -99,12 +101,12 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
         limits: limits::ladder(situation),
         futile: if cause.is_empty() { Vec::new() } else { limits::remedies(situation, cause) },
         cleared: cleared(answers),
-        unknown: unknown(situation, answers, settlement),
+        unknown,
         accounts: accounts(situation),
         path: paths::walk(situation, settlement, recognized.id),
         trust: trust(capture, situation),
         issues: issues(capture),
-        next: next(draft),
+        next,
         verdict: decision.verdict.clone(),
     }
 }
@@ -185,7 +187,8 @@ fn unknown(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], sett
                 could_own_share: (settlement.loss_ns > 0).then(|| ns / settlement.loss_ns as f64),
                 missing: missing.signals.clone(),
                 record_with: missing.record_with.clone(),
-                record_cost: format!("{}; {}", missing.record_cost, missing.because),
+                record_cost: missing.record_cost.clone(),
+                because: missing.because.clone(),
             }
         })
         .collect();
@@ -193,13 +196,10 @@ fn unknown(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], sett
     list
 }
 
-fn next(draft: &Draft<'_>) -> String {
+fn next(draft: &Draft<'_>, unknown: &[Unknown]) -> String {
     match draft.decision.verdict.status {
         Status::Localized if draft.decision.cause.is_some() => "inferoscope verify BEFORE AFTER --hypothesis h1".into(),
         Status::Healthy => "inferoscope capture INPUT... -o baseline.capture".into(),
-        _ => undecided(&draft.answers)
-            .map(|(check, missing)| (potential_ns(&draft.situation, &draft.settlement, check, missing), missing.record_with.clone()))
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map_or_else(|| crate::record::SCRAPES.into(), |(_, command)| command),
+        _ => unknown.first().map_or_else(|| crate::record::SCRAPES.into(), |first| first.record_with.clone()),
     }
 }

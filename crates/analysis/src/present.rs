@@ -70,7 +70,6 @@ pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
     let gate = match decision.cause.map(|check| check.id) {
         Some("batch_cap_reached") => Some(Gate::SeqCap),
         Some("kv_thrash") => Some(Gate::Kv),
-        Some("overload") => Some(Gate::Compute),
         _ => None,
     };
     let Some(gate) = gate else {
@@ -169,6 +168,9 @@ fn remark(situation: &Situation<'_>, phase: Phase) -> String {
     }
 }
 
+/// A clock error of a year or more is no error bound but "not known".
+const UNKNOWN_ERROR_NS: i64 = 365 * 86_400 * 1_000_000_000;
+
 /// Why to believe it.
 pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
     let mut remarks = Vec::new();
@@ -193,7 +195,7 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         little_tolerance,
         scrapes: scrapes(situation),
         counter_resets: resets.max(0) as u64,
-        clock_error_ns: capture.manifest.clocks.iter().map(|clock| clock.error_ns).max(),
+        clock_error_ns: capture.manifest.clocks.iter().map(|clock| clock.error_ns).filter(|&error_ns| error_ns < UNKNOWN_ERROR_NS).max(),
         remarks,
     }
 }

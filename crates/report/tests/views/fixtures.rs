@@ -414,6 +414,7 @@ fn undecided() -> Vec<Unknown> {
             record_with: "inferoscope record --pid 4711 --sample-threads --metrics http://10.0.0.7:8000/metrics --for 60s -o host.capture"
                 .into(),
             record_cost: "1 % of one core for 60 s, no restart".into(),
+            because: String::new(),
             ..unknown("host_bound_engine", 0.035, 0.73)
         },
         Unknown { could_own: None, could_own_share: None, ..unknown("clock_throttling", 0.0, 0.0) },
@@ -451,6 +452,7 @@ pub(crate) fn layer_only() -> Report {
             missing: vec!["engine.step_time".into()],
             record_with: "restart with --enable-logging-iteration-details, then scrape for 5 min".into(),
             record_cost: "a restart; one log line per step".into(),
+            because: String::new(),
             ..unknown("host_bound_engine", 0.48, 0.20)
         }],
         accounts: Accounts {

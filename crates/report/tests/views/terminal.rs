@@ -265,30 +265,26 @@ fn hostile_strings_reach_no_terminal() {
         &fixtures::hostile(),
         PLAIN_80,
         &expect![[r#"
-            SCHEDULING  <script>alert(1)</script>
+            SCHEDULING  "' onload='x' "quoted" &amp; & <img src=x>
             explains 97 % of xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...,
             confidence unknown
-            reversed. 1 of 1 engine; <script>alert(1)</script>.
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... 1 of 1 engine;
+            <script>alert(1)</script>.
 
-            do      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxx... (now | a | b | # heading ```
-                    [x](javascript:alert(1)), reversed); <script>alert(1)</script>, 74 s to
-                    reload
-            expect  xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx 2.51 "'
-                    onlo...src=x> -> 0.10..0.20 "' onlo...src=x>
-                    | a | b | # heading ``` [x](javascript:alert(1)) 2.40 xxxxxxx...xxxxxx
-                    -> 0..0.05 xxxxxxx...xxxxxx
-                    "' onload='x' "quoted" &amp; & <img src=x> 0.0128 | a | b...rt(1)) ->
-                    0.0124..0.0140 | a | b...rt(1))
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx up to 0.016
-                    "' onlo...src=x>
-                    throughput  reversed
-            undo if xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxx...
+            limits  unknown ([2J]0;owned31m) ->
+                    13.8 reversed
+                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...) ->
+                    21.2 "' onlo...src=x> ([2J]0;owned31m) ->
+                    24.0 reversed
+                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...)
+            unless  | a | b | # heading ``` [x](javascript:alert(1)); then reversed
 
             where 5.69 s went   mean of 5,640 requests                   slowest 5 %: 9.90 s
               <scrip...cript> unknown  <1 %                                      1 %
@@ -305,8 +301,9 @@ fn hostile_strings_reach_no_terminal() {
                 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
             path    reversed. [2J]0;owned31m. <script>alert(1)</script>. reversed.
                     [2J]0;owned31m. <script>alert(1)</script>. reversed
-            also    "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
-            unknown [2J]0;owned31m; <script>alert(1)</script>, at most 3 %
+            also    "' onload='x' "quoted" &amp; & <img src=x>: the cause, 97 %
+                    "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
+            unknown [2J]0;owned31m; "' onload='x' "quoted" &amp; & <img src=x>, at most 3 %
             trust   Little's law closes to 0.6 %; 600 of 600 scrapes; no counter reset
             input   1 issue: [5m: ]]></style><script>alert(1)</script>
             next    <script>alert(1)</script>
