@@ -185,9 +185,12 @@ fn from_server(server: &ServerMeans) -> RequestAccount {
 
 /// Time outside the server before the first token, ns over the rows: connection, gateway, and what a buffer held.
 struct Outside {
-    client_ns: i64,
-    gateway_ns: i64,
-    stream_ns: i64,
+    /// Until a connection was in hand, ns.
+    client: i64,
+    /// Inside a gateway before it passed the request on, ns.
+    gateway: i64,
+    /// Held on the way out, ns.
+    stream: i64,
 }
 
 fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMeans>) -> RequestAccount {
@@ -201,9 +204,9 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         first.put(Phase::Prefill, to_ns(server.prefill_s, n));
         first.put(Phase::Api, to_ns(server.api_s(), n));
     }
-    first.put(Phase::Client, outside.client_ns);
-    first.put(Phase::Gateway, outside.gateway_ns);
-    first.put(Phase::Stream, outside.stream_ns);
+    first.put(Phase::Client, outside.client);
+    first.put(Phase::Gateway, outside.gateway);
+    first.put(Phase::Stream, outside.stream);
     if server.is_some() {
         first.put(Phase::Transfer, first.left_ns);
     }
@@ -240,7 +243,7 @@ fn outside(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMean
         }
         (None, None) => 0,
     };
-    Outside { client_ns, gateway_ns: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream_ns }
+    Outside { client: client_ns, gateway: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream: stream_ns }
 }
 
 /// Requests at or above this quantile of the whole make the tail column.

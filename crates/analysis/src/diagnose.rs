@@ -10,11 +10,11 @@ use crate::confidence::{potential_ns, undecided};
 use crate::contract::{Cleared, Finding, Quantity, REPORT_SCHEMA, Report, Role, Status, Unknown};
 use crate::evidence::Evidence;
 use crate::precedence::SHARING_ID;
+use crate::present::{accounts, issues, subject, trust, window};
 use crate::settlement::{Settlement, found};
 use crate::situation::Situation;
 use crate::symptom::{self, Recognized};
 use crate::verdict::{Decision, decide};
-use crate::present::{accounts, issues, subject, trust, window};
 use crate::{limits, paths, words};
 
 /// What the user adds to the evidence.

@@ -142,10 +142,12 @@ fn lone_first_token_s(evidence: &Evidence, tokens: f64) -> Option<f64> {
     for (at, row) in rows.iter().enumerate() {
         let done_before = ends.partition_point(|&end| end <= row.t_sent_ns);
         let others_first = rows.get(at + 1).is_none_or(|next| row.t_first_ns.is_some_and(|first| next.t_sent_ns >= first));
-        if done_before == at && others_first && row.ok {
-            if let (Some(ttft), Some(prompt)) = (row.ttft_ns(), row.tokens_in) {
-                per_token.push((prompt as f64, ttft as f64 * 1e-9));
-            }
+        if done_before == at
+            && others_first
+            && row.ok
+            && let (Some(ttft), Some(prompt)) = (row.ttft_ns(), row.tokens_in)
+        {
+            per_token.push((prompt as f64, ttft as f64 * 1e-9));
         }
     }
     if per_token.len() < MIN_LONE {

@@ -49,7 +49,7 @@ impl Law {
     /// Best single law for floors: the fitted one, else the middle of the bounds.
     pub fn central(&self) -> Option<StepLaw> {
         match self {
-            Self::Known { law, .. } => Some(law.clone()),
+            Self::Known { law, .. } => Some(*law),
             Self::Bounded { optimistic, pessimistic, .. } => Some(StepLaw::from_parts(
                 f64::midpoint(optimistic.a_s, pessimistic.a_s),
                 f64::midpoint(optimistic.b_s, pessimistic.b_s),
@@ -62,8 +62,8 @@ impl Law {
     /// Optimistic, central and pessimistic law.
     pub fn span(&self) -> Option<[StepLaw; 3]> {
         match self {
-            Self::Known { law, .. } => Some([law.clone(), law.clone(), law.clone()]),
-            Self::Bounded { optimistic, pessimistic, .. } => Some([optimistic.clone(), self.central()?, pessimistic.clone()]),
+            Self::Known { law, .. } => Some([*law, *law, *law]),
+            Self::Bounded { optimistic, pessimistic, .. } => Some([*optimistic, self.central()?, *pessimistic]),
             Self::Unknown { .. } => None,
         }
     }
@@ -104,6 +104,9 @@ impl Law {
 /// A median wants at least this many gaps.
 const MIN_GAPS: usize = 20;
 
+/// Client stamps of one step differ by their way through API process and socket.
+const SLACK_NS: i64 = 1_000_000;
+
 /// Median step time by batch size, from gaps in which no other request joined or left.
 fn gap_medians(evidence: &Evidence) -> BTreeMap<u32, (f64, usize)> {
     if !gaps_are_steps(evidence) {
@@ -115,8 +118,6 @@ fn gap_medians(evidence: &Evidence) -> BTreeMap<u32, (f64, usize)> {
     firsts.sort_unstable();
     dones.sort_unstable();
     let upto = |times: &[i64], t: i64| times.partition_point(|&time| time <= t);
-    // Client stamps of one step differ by their way through API process and socket.
-    const SLACK_NS: i64 = 1_000_000;
     let mut by_batch: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for gap in &evidence.gaps {
         let start = gap.t_end_ns - gap.gap_ns;

@@ -185,7 +185,8 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         crate::law::Law::Unknown { .. } => {}
     }
     if !situation.unused_limits.is_empty() {
-        remarks.push(format!("limits not used, since only means of TTFT, TPOT and e2e are compared: {}", situation.unused_limits.join(", ")));
+        remarks
+            .push(format!("limits not used, since only means of TTFT, TPOT and e2e are compared: {}", situation.unused_limits.join(", ")));
     }
     let (little_gap, little_tolerance) = situation.load.little.unzip();
     let resets: i64 =
@@ -227,4 +228,3 @@ pub(crate) fn issues(capture: &Capture) -> Vec<InputIssue> {
         })
         .collect()
 }
-

@@ -51,14 +51,15 @@ impl<'a> Situation<'a> {
         // A baseline that ran at several batch sizes knows the law that an arm standing at its cap cannot show.
         let law = match (&own_law, baseline.as_ref().map(|baseline| &baseline.law)) {
             (Law::Known { .. }, _) | (_, None | Some(Law::Bounded { .. } | Law::Unknown { .. })) => own_law,
-            (_, Some(Law::Known { law, .. })) => Law::Known { law: law.clone(), from: "the baseline arm" },
+            (_, Some(Law::Known { law, .. })) => Law::Known { law: *law, from: "the baseline arm" },
         };
         let mut floors = match &baseline {
             Some(base) if !base.account.is_empty() && !account.is_empty() => Floors::from_baseline(&base.account, &base.load, &load),
             _ => Floors::own(evidence, &account, &law, &load),
         };
         let unused_limits = floors.accept(&account, &load, slo);
-        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, unused_limits, baseline: baseline.map(Box::new) };
+        let mut situation =
+            Self { subject, evidence, account, gates, law, load, floors, sharing: None, unused_limits, baseline: baseline.map(Box::new) };
         situation.sharing = situation.predict_sharing();
         situation
     }

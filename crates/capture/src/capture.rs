@@ -207,7 +207,9 @@ mod tests {
         let typed = subject("", "", "typed");
         for order in [[&seen, &assumed, &typed], [&typed, &assumed, &seen], [&assumed, &typed, &seen]] {
             let mut merged = Subject::default();
-            order.into_iter().for_each(|subject| merge_subject(&mut merged, subject.clone()));
+            for subject in order {
+                merge_subject(&mut merged, subject.clone());
+            }
             assert_eq!(merged, subject("single process", "log prefixes", "simulated"));
         }
     }

@@ -238,7 +238,7 @@ fn tpot_interval(situation: &Situation<'_>, to: f64) -> Option<(f64, f64)> {
         tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
     });
     let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
-    (lo.is_finite() && hi.is_finite() && lo > 0.0).then(|| (measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
+    (lo.is_finite() && hi.is_finite() && lo > 0.0).then_some((measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
 }
 
 fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seats>) -> Vec<crate::contract::Prediction> {
@@ -252,17 +252,14 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
     let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Up, tpot_from).guard();
     let running = Movement::new("engine.running.max", "running", "request", Direction::Up, Some(cap)).to(cap + 1.0, to, "the cap itself");
     let wait = seats.filter(|_| known).map(|seats| wait_then_s(situation, seats));
-    let (queue, ttft) = match wait {
-        Some(wait_s) => {
-            let rest = (ttft_s - queue_s).max(0.0);
-            let basis = "measured queue removed; what is left waits by M/M/c at the new cap";
-            // The rest of TTFT follows the step: prefill shares it with the larger batch.
-            (queue.to(0.0, wait_s, basis), ttft.to(0.9 * rest, 2.0 * rest + wait_s, basis))
-        }
-        None => {
-            let why = "no step law from this window: direction only";
-            (queue.refused(why), ttft.refused(why))
-        }
+    let (queue, ttft) = if let Some(wait_s) = wait {
+        let rest = (ttft_s - queue_s).max(0.0);
+        let basis = "measured queue removed; what is left waits by M/M/c at the new cap";
+        // The rest of TTFT follows the step: prefill shares it with the larger batch.
+        (queue.to(0.0, wait_s, basis), ttft.to(0.9 * rest, 2.0 * rest + wait_s, basis))
+    } else {
+        let why = "no step law from this window: direction only";
+        (queue.refused(why), ttft.refused(why))
     };
     let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.to)) {
         Some((lo, hi)) => tpot.to(lo, hi, "measured TPOT x step law at the new batch / at the present one, 10 % either way"),
