@@ -15,6 +15,7 @@ mod engines;
 mod error;
 mod finish;
 mod formats;
+pub mod fuzz;
 mod input;
 mod json;
 mod literal;

@@ -21,6 +21,19 @@ pub(crate) struct Naming {
 const EXTENSIONS: &[&str] =
     &["gz", "txt", "log", "prom", "prometheus", "metrics", "json", "jsonl", "ndjson", "csv", "out", "toml", "conf", "om", "zst"];
 
+/// The name under which a source stands in the manifest: a URL without its credentials, without secrets in its query.
+pub(crate) fn source_name(name: &str) -> String {
+    let bare = match name.split_once("://") {
+        Some((scheme, rest)) => {
+            let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+            let host_start = rest[..host_end].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[host_start..])
+        }
+        None => name.to_string(),
+    };
+    crate::secrets::redact(&bare).into_owned()
+}
+
 /// Reads a source name.
 pub(crate) fn of(name: &str) -> Naming {
     if let Some((_, rest)) = name.split_once("://") {
@@ -110,6 +123,7 @@ mod tests {
                 "{name}"
             );
         }
+        assert_eq!(source_name("http://user:pw@10.0.0.1:8000/metrics?token=x"), "http://10.0.0.1:8000/metrics?token=<redacted>");
         assert_eq!(of("http://user:pw@10.0.0.1:8000/metrics").replica.as_deref(), Some("10.0.0.1:8000"));
     }
 }

@@ -24,7 +24,7 @@ pub struct Options<'a> {
     pub max_line_bytes: usize,
     /// Most files taken from the inputs; the rest is left out with an issue.
     pub max_files: usize,
-    /// Called between sources and every few megabytes.
+    /// Called after each source.
     pub progress: Option<&'a dyn Fn(Progress)>,
 }
 

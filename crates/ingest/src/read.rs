@@ -38,9 +38,12 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
     let plan = reading.plan(&walk.found);
     let source_count = plan.len() + walk.found.iter().filter(|found| found.is_capture).count();
     reading.progress.sources_total = source_count;
-    reading.captures(&walk.found)?;
+    let failed_capture = reading.captures(&walk.found);
     reading.sources(plan);
-    if reading.refusals.len() == source_count.max(1) {
+    if reading.refusals.len() >= source_count.max(1) {
+        if let Some(error) = failed_capture.filter(|_| source_count == 1) {
+            return Err(error);
+        }
         let count = reading.refusals.len();
         reading.refusals.truncate(10);
         return Err(IngestError::NothingUsable { count, reasons: reading.refusals });
@@ -53,11 +56,16 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
 
 /// Reads one source from memory. What cannot be read is an issue of the capture.
 pub fn read_bytes(name: &str, bytes: &[u8], options: &Options<'_>) -> Capture {
-    let mut input = Input::new(Box::new(bytes), options);
+    let input = Input::new(Box::new(bytes), options);
     let format = formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() });
+    read_as(format, name, input)
+}
+
+/// Reads one source as a source of `format`, whatever it looks like.
+pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>) -> Capture {
     let naming = naming::of(name);
     let context = Context { replica: naming.replica, scrape_time: naming.time, ..Context::default() };
-    let mut builder = Builder::new(&crate::secrets::redact(name), format.id, &context);
+    let mut builder = Builder::new(&naming::source_name(name), format.id, &context);
     (format.read)(&mut input, &mut builder);
     conclude(builder.finish(&input.finish()))
 }
@@ -74,7 +82,7 @@ pub struct Scrape<'a> {
 /// Reads scrapes of one endpoint, in the order they were taken. `name` is its URL; its host and port are the replica.
 pub fn read_scrapes(name: &str, scrapes: &[Scrape<'_>], options: &Options<'_>) -> Capture {
     let context = Context { replica: naming::of(name).replica, ..Context::default() };
-    let mut builder = Builder::new(&crate::secrets::redact(name), prometheus_text::FORMAT.id, &context);
+    let mut builder = Builder::new(&naming::source_name(name), prometheus_text::FORMAT.id, &context);
     let bytes = prometheus_text::read_scrapes(scrapes, options, &mut builder);
     conclude(builder.finish(&bytes))
 }
@@ -174,13 +182,22 @@ impl Reading<'_> {
         observations_toml::claims(&mut input, source.path.parent())
     }
 
-    fn captures(&mut self, found: &[Found]) -> Result<(), IngestError> {
+    /// Merges captures among the inputs; one that cannot be read is an issue, and the last such error is returned.
+    fn captures(&mut self, found: &[Found]) -> Option<IngestError> {
+        let mut failed = None;
         for source in found.iter().filter(|source| source.is_capture) {
-            self.total.merge(crate::captures::open(&source.path)?);
+            match crate::captures::open(&source.path) {
+                Ok(capture) => self.total.merge(capture),
+                Err(error) => {
+                    self.total.add_issue(Severity::Error, "unreadable_capture", &source.name, "", 1, &error.to_string());
+                    self.refusals.push(error.to_string());
+                    failed = Some(error);
+                }
+            }
             self.progress.sources_done += 1;
             self.report();
         }
-        Ok(())
+        failed
     }
 
     fn sources(&mut self, plan: Vec<Planned>) {

@@ -62,12 +62,17 @@ fn schemes(text: &str, spans: &mut Vec<(usize, usize)>) {
 
 fn tokens(text: &str, spans: &mut Vec<(usize, usize)>) {
     for prefix in TOKEN_PREFIXES {
+        let mut done = 0;
         for (start, _) in text.match_indices(prefix) {
             let is_new_word = start == 0 || !text.as_bytes()[start - 1].is_ascii_alphanumeric();
+            if start < done || !is_new_word {
+                continue;
+            }
             let end = text[start..]
                 .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')))
                 .map_or(text.len(), |to| start + to);
-            if is_new_word && end - start >= 16 {
+            done = end;
+            if end - start >= 16 {
                 spans.push((start, end));
             }
         }

@@ -50,10 +50,10 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
         "zstd data, which is not unpacked here"
     } else if !probe.is_text() {
         "binary data"
-    } else if probe.lines().take(50).any(|line| line.len() > 2 && !line.starts_with(b"#")) {
-        "text of no known engine"
+    } else if name.contains(".log") {
+        "a text log of no known engine"
     } else {
-        "an unknown format"
+        "text of no known format"
     };
     let sentence = format!("found {kind}; tried {}; the file is kept as an attachment and not read", tried.join(", "));
     builder.issue(Severity::Note, "attachment", "", 1, sentence);

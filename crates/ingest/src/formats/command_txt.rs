@@ -96,6 +96,7 @@ pub(super) fn note_subject(engine: &Engine, words: &[String], builder: &mut Buil
         match (name, value) {
             ("VLLM_USE_V1", "0") => builder.facts.generation = "V0".to_string(),
             ("VLLM_USE_V1", "1") => builder.facts.generation = "V1".to_string(),
+            (name, _) if name.starts_with("VLLM_CPU_") => builder.capture.manifest.subject.device = "CPU".to_string(),
             _ => {}
         }
     }

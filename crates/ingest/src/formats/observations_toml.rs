@@ -24,7 +24,9 @@ pub(crate) const FORMAT: Format = Format { id: "observations_toml", stage: Stage
 
 const SCHEMA: &str = "inferoscope.observations/1";
 /// Larger files were not typed by hand.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 1 << 20;
+/// Unknown names for which the nearest valid one is looked up.
+const MAX_NEAREST: u32 = 100;
 
 /// Symptoms a complaint may name.
 const SYMPTOMS: &[&str] = &[
@@ -109,7 +111,8 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     builder.facts.typed = true;
     builder.facts.simulated |= text.lines().any(|line| line.starts_with("# inferoscope: simulated"));
     let (root, errors) = DeTable::parse_recoverable(&text);
-    let mut reader = Reader { text: &text, builder, run_idx: 0, engine: String::new() };
+    let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
+    let mut reader = Reader { line_ends, builder, run_idx: 0, engine: String::new(), unknown: 0 };
     for error in errors.iter().take(16) {
         let at = error.span().map_or(0, |span| span.start);
         reader.error("damaged_toml", at, format!("expected TOML, found a mistake: {}", error.message().replace('\n', " ")));
@@ -117,22 +120,28 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     reader.root(root.get_ref());
 }
 
-/// The reader's place: text for line numbers, and the run being read.
+/// The reader's place: line ends for line numbers, and the run being read.
 struct Reader<'r, 'b> {
-    text: &'r str,
+    line_ends: Vec<usize>,
     builder: &'r mut Builder<'b>,
     run_idx: u32,
     engine: String,
+    unknown: u32,
 }
 
 impl Reader<'_, '_> {
-    fn place(&self, offset: usize) -> String {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        format!("line {}", memchr::memchr_iter(b'\n', before).count() + 1)
+    fn line(&self, offset: usize) -> u64 {
+        self.line_ends.partition_point(|end| *end < offset) as u64 + 1
     }
 
-    fn line(&self, offset: usize) -> u64 {
-        memchr::memchr_iter(b'\n', &self.text.as_bytes()[..offset.min(self.text.len())]).count() as u64 + 1
+    fn place(&self, offset: usize) -> String {
+        format!("line {}", self.line(offset))
+    }
+
+    /// The valid signal nearest to an unknown one, for a bounded number of them.
+    fn nearest_signal(&mut self, name: &str) -> String {
+        self.unknown += 1;
+        if self.unknown > MAX_NEAREST { "not looked up".to_string() } else { capture::signals::nearest(name) }
     }
 
     fn error(&mut self, code: &'static str, offset: usize, sentence: impl Into<String>) {
@@ -265,7 +274,7 @@ impl Reader<'_, '_> {
                 self.builder.capture.manifest.subject.stated_signal = signal;
             } else {
                 let at = complaint.get("signal").map_or(0, |value| value.span().start);
-                let nearest = capture::signals::nearest(&signal);
+                let nearest = self.nearest_signal(&signal);
                 self.error("unknown_signal", at, format!("`{signal}` is no signal; the nearest is `{nearest}`"));
             }
         }

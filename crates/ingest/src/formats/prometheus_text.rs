@@ -171,7 +171,7 @@ impl Parser {
         let (series, rest) = if let Some(found) = self.predicted(line) {
             found
         } else {
-            let Some((text, rest)) = split_sample(line) else {
+            let Some((text, rest)) = split_sample(line).filter(|(_, rest)| parse_value(rest).is_some()) else {
                 self.unreadable(line, number, is_cut, builder);
                 return;
             };
@@ -185,7 +185,8 @@ impl Parser {
             return;
         }
         match parse_value(rest) {
-            Some(_) if is_cut => self.is_cut_line = true,
+            // Behind other scrapes a last line without its end is taken as cut; alone it was rather pasted.
+            Some(_) if is_cut && !self.order.is_empty() => self.is_cut_line = true,
             Some((value, None)) => self.rows.apply(&mut self.catalog, series, value),
             Some((value, Some(t_ns))) => self.timed(t_ns, series, value, number, builder),
             None => self.unreadable(line, number, is_cut, builder),
@@ -343,14 +344,15 @@ impl Parser {
         let is_cut = is_cut || self.is_cut_line;
         if self.scrape.is_open && self.is_half(is_cut) {
             let place = format!("scrape {} (line {})", self.scrape_count, self.scrape.first_line);
+            let within = if self.is_cut_line { " within a line" } else { "" };
+            let (before, found) = (self.order.len(), self.next_order.len());
             let sentence = format!(
-                "expected {} series as in the scrape before, found {} and the end of the text: the last scrape is cut and left out",
-                self.order.len(),
-                self.next_order.len()
+                "expected {before} series as in the scrape before, found {found} and the end of the text{within}: the last scrape is left out"
             );
             builder.mark_damaged();
             builder.issue(Severity::Warning, "scrape_cut", &place, 1, sentence);
             self.rows.forget();
+            self.catalog.next_scrape();
         } else {
             if self.is_cut_line && self.scrape.is_open {
                 builder.mark_damaged();
@@ -372,9 +374,11 @@ impl Parser {
         self.catalog.report(builder);
     }
 
-    /// True when the last scrape is shorter than the one before and does not end where that one did.
+    /// True when the last scrape ends within a line, or is shorter than the one before and does not end where that did.
     fn is_half(&self, is_cut: bool) -> bool {
-        self.next_order.len() < self.order.len() && (is_cut || self.next_order.last() != self.order.last())
+        let is_shorter = self.next_order.len() < self.order.len();
+        let ends_elsewhere = self.next_order.last() != self.order.last();
+        !self.order.is_empty() && (self.is_cut_line || (is_shorter && (is_cut || ends_elsewhere)))
     }
 
     /// Makes rows of samples that carry their own time, whatever order they stand in.

@@ -5,6 +5,8 @@
 //! none of ours cost one scan. Times are kept as UTC until the end, then all rows move by the shift that `clocks.rs`
 //! finds.
 
+use std::borrow::Cow;
+
 use capture::{ClockAlignment, Severity};
 
 use crate::builder::Builder;
@@ -19,6 +21,8 @@ pub(crate) const FORMAT: Format = Format { id: "vllm_log", stage: Stage::Floatin
 
 /// Year of a log when nothing says: a leap year, so that every date exists.
 const NO_YEAR: i16 = 1972;
+/// How far a time may be off when the year is not known: from then to now and some years more.
+const NO_YEAR_ERROR_NS: i64 = 2_000_000_000_000_000_000;
 /// vLLM's interval between periodic lines.
 const PERIOD_NS: i64 = 10 * SECOND_NS;
 /// Longest start-up line that is looked at.
@@ -35,15 +39,30 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut reader = LogReader::new(builder);
     while let Some(line) = input.next_line() {
-        if line.bytes.len() > MAX_MESSAGE_BYTES {
+        // The web server's own lines tell nothing here and are most of a busy log.
+        if line.bytes.len() > MAX_MESSAGE_BYTES || line.bytes.starts_with(b"INFO:  ") {
             continue;
         }
         // A progress bar leaves its last state behind the last carriage return.
         for part in line.bytes.split(|byte| *byte == b'\r').filter(|part| part.len() > 3) {
-            reader.line(&String::from_utf8_lossy(part), line.number, builder);
+            reader.line(&without_colors(&String::from_utf8_lossy(part)), line.number, builder);
         }
     }
     reader.finish(builder);
+}
+
+/// The line without terminal colors: `ESC [ digits m`.
+fn without_colors(line: &str) -> Cow<'_, str> {
+    if !line.contains('\u{1b}') {
+        return Cow::Borrowed(line);
+    }
+    let mut parts = line.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let codes = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+        plain.push_str(codes.strip_prefix('m').unwrap_or(part));
+    }
+    Cow::Owned(plain)
 }
 
 /// A line taken apart.
@@ -194,7 +213,7 @@ impl LogReader {
             source,
             domain: "log local time".to_string(),
             offset_ns: shift.offset_ns,
-            error_ns: if has_year { shift.error_ns } else { i64::MAX },
+            error_ns: if has_year { shift.error_ns } else { NO_YEAR_ERROR_NS },
             method: format!("{year}{}", shift.method),
         });
     }
@@ -231,8 +250,9 @@ mod tests {
             ("(EngineCore_DP0 pid=212) WARNING 11-30 11:03:39 [a.py:1] m", "EngineCore_DP0", "WARNING", "a.py"),
             ("INFO 11-30 11:03:39 metrics.py:350] m", "", "INFO", "metrics.py"),
             ("2026-11-30T11:03:40Z stdout F INFO 11-30 11:03:39 [core/a.py:1] m", "", "INFO", "core/a.py"),
-            ("\u{1b}[1;36m(Worker_TP0 pid=1)\u{1b}[0;0m INFO 11-30 11:03:39 [a.py:1] m", "Worker_TP0", "INFO", "a.py"),
+            ("\u{1b}[1;36m(Worker_TP0 pid=1)\u{1b}[0;0m \u{1b}[32mINFO\u{1b}[0m 11-30 11:03:39 [a.py:1] m", "Worker_TP0", "INFO", "a.py"),
         ] {
+            let line = &*without_colors(line);
             assert_eq!(split(line), Split { process, level, stamp, file, message: "m" }, "{line}");
         }
         for line in ["INFO:     127.0.0.1:48370 - \"POST /v1/completions HTTP/1.1\" 200 OK", "", "INFO 1", "INFO é1-30 11:03:39 x"] {

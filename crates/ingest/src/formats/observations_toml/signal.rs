@@ -33,12 +33,11 @@ struct Named {
 }
 
 /// Takes `gpu.sm_clock.max{phase="decode"}`, `kernel.time.gemm` or `client.ttft.p50` apart.
-fn take_apart(written: &str) -> Result<Named, String> {
+fn take_apart(written: &str) -> Result<Named, Unknown> {
     let (name, rest) = written.split_once('{').map_or((written, ""), |(name, rest)| (name, rest.trim_end_matches('}')));
     let labels = labels::pairs(rest);
     if let Some((unknown, _)) = labels.iter().find(|(key, _)| !labels::KNOWN.contains(&key.as_str())) {
-        let nearest = super::nearest_of(unknown, labels::KNOWN);
-        return Err(format!("`{unknown}` is no label; the nearest is `{nearest}`"));
+        return Err(Unknown::Label(unknown.clone()));
     }
     if let Some(resolved) = resolve(name) {
         return Ok(Named { name: name.to_string(), resolved, labels });
@@ -56,7 +55,13 @@ fn take_apart(written: &str) -> Result<Named, String> {
             return Ok(Named { name, resolved, labels });
         }
     }
-    Err(format!("`{name}` is no signal; the nearest is `{}`", capture::signals::nearest(name)))
+    Err(Unknown::Signal(name.to_string()))
+}
+
+/// What of a name is not in the vocabulary.
+enum Unknown {
+    Label(String),
+    Signal(String),
 }
 
 /// A value as read.
@@ -72,7 +77,7 @@ impl Reader<'_, '_> {
     pub(super) fn signal(&mut self, written: &str, at: usize, value: &Spanned<DeValue<'_>>, point_idx: i32, more: &[(String, String)]) {
         let named = match take_apart(written) {
             Ok(named) => named,
-            Err(sentence) => return self.error("unknown_signal", at, sentence),
+            Err(unknown) => return self.unknown_name(at, &unknown),
         };
         let place = value.span().start;
         if let DeValue::Array(list) = value.get_ref()
@@ -102,6 +107,14 @@ impl Reader<'_, '_> {
             }
             Typed::Text(text) => self.setting(&named.name, &text, "typed", self.line(at)),
         }
+    }
+
+    fn unknown_name(&mut self, at: usize, unknown: &Unknown) {
+        let sentence = match unknown {
+            Unknown::Label(label) => format!("`{label}` is no label; the nearest is `{}`", super::nearest_of(label, labels::KNOWN)),
+            Unknown::Signal(name) => format!("`{name}` is no signal; the nearest is `{}`", self.nearest_signal(name)),
+        };
+        self.error("unknown_signal", at, sentence);
     }
 
     /// The text of a signal that is text, for labels of a sweep row.

@@ -1,12 +1,19 @@
 //! Values of one scrape, gathered per row of the capture and written at its end.
 
 use capture::{Histogram, Name, Sample, Severity, labels};
+use hashbrown::HashMap;
 
 use crate::builder::{Builder, NO_POINT};
 use crate::engines::metric::{Fold, Metric, SeriesLabels, Shape, label};
 use crate::engines::{Engine, Info};
 
 use super::series::{Catalog, Target};
+
+/// Most buckets of one histogram; the rest is left out.
+const MAX_BUCKETS: usize = 1_000;
+
+/// Which row of the capture: signal, labels, rank.
+type Key = (Name, Name, u8);
 
 struct Scalar {
     signal: Name,
@@ -56,7 +63,9 @@ struct Doubts {
 pub(super) struct Rows {
     scrape: u32,
     scalars: Vec<Scalar>,
+    scalar_of: HashMap<Key, u32>,
     histograms: Vec<Bucketed>,
+    histogram_of: HashMap<Key, u32>,
     created: Vec<Created>,
     infos: Vec<Vec<(u32, f64)>>,
     scrape_time: (Name, Name),
@@ -72,7 +81,9 @@ impl Rows {
         Self {
             scrape: 1,
             scalars: Vec::new(),
+            scalar_of: HashMap::new(),
             histograms: Vec::new(),
+            histogram_of: HashMap::new(),
             created: Vec::new(),
             infos: Vec::new(),
             scrape_time: (builder.intern("server.scrape_time"), builder.intern(&labels)),
@@ -114,9 +125,10 @@ impl Rows {
     }
 
     fn scalar_row(&mut self, signal: Name, labels: Name, metric: &Metric, builder: &Builder<'_>) -> Target {
-        let same = |row: &Scalar| row.signal == signal && row.labels == labels && row.rank == metric.rank;
-        if let Some(at) = self.scalars.iter().position(same) {
-            return Target::Scalar(at as u32);
+        let next = self.scalars.len() as u32;
+        let at = *self.scalar_of.entry((signal, labels, metric.rank)).or_insert(next);
+        if at < next {
+            return Target::Scalar(at);
         }
         let name = builder.capture.text(signal);
         self.scalars.push(Scalar {
@@ -131,16 +143,17 @@ impl Rows {
             seen: 0,
             last: None,
         });
-        Target::Scalar(self.scalars.len() as u32 - 1)
+        Target::Scalar(at)
     }
 
     /// The row of a histogram.
     pub(super) fn histogram(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> u32 {
         let labels = self.row_labels(metric, engine, found, builder);
         let signal = builder.intern(metric.signal);
-        let same = |row: &Bucketed| row.signal == signal && row.labels == labels && row.rank == metric.rank;
-        if let Some(at) = self.histograms.iter().position(same) {
-            return at as u32;
+        let next = self.histograms.len() as u32;
+        let at = *self.histogram_of.entry((signal, labels, metric.rank)).or_insert(next);
+        if at < next {
+            return at;
         }
         self.histograms.push(Bucketed {
             signal,
@@ -154,7 +167,7 @@ impl Rows {
             count: (0.0, 0),
             last_count: None,
         });
-        self.histograms.len() as u32 - 1
+        at
     }
 
     /// A bucket of a histogram, by its `le` label.
@@ -167,14 +180,20 @@ impl Rows {
         };
         let at = self.histogram(metric, engine, found, builder);
         let row = &mut self.histograms[at as usize];
-        let bucket = row.bounds.iter().position(|known| *known == bound).unwrap_or_else(|| {
-            row.is_sorted &= row.bounds.last().is_none_or(|last| *last < bound);
-            row.bounds.push(bound);
-            row.cumulative.push(0.0);
-            row.seen.push(0);
-            row.bounds.len() - 1
-        });
-        Target::Bucket(at, bucket as u32)
+        if let Some(bucket) = row.bounds.iter().position(|known| *known == bound) {
+            return Target::Bucket(at, bucket as u32);
+        }
+        if row.bounds.len() >= MAX_BUCKETS {
+            builder.issue_once(Severity::Warning, "too_many_buckets", "", || {
+                format!("expected at most {MAX_BUCKETS} buckets, found more in `{}`; the rest is left out", metric.name)
+            });
+            return Target::Skip;
+        }
+        row.is_sorted &= row.bounds.last().is_none_or(|last| *last < bound);
+        row.bounds.push(bound);
+        row.cumulative.push(0.0);
+        row.seen.push(0);
+        Target::Bucket(at, row.bounds.len() as u32 - 1)
     }
 
     /// A creation time.
@@ -297,21 +316,23 @@ impl Rows {
         }
     }
 
+    /// True when the preferred row of the same signal and labels was seen in this scrape.
     fn is_shadowed(&self, at: usize) -> bool {
         let row = &self.scalars[at];
-        let better =
-            |other: &Scalar| other.rank < row.rank && other.seen == self.scrape && other.signal == row.signal && other.labels == row.labels;
-        row.rank > 0 && self.scalars.iter().any(better)
+        let better = self.scalar_of.get(&(row.signal, row.labels, 0)).filter(|_| row.rank > 0);
+        better.is_some_and(|&at| self.scalars[at as usize].seen == self.scrape)
+    }
+
+    fn is_histogram_shadowed(&self, at: usize) -> bool {
+        let row = &self.histograms[at];
+        let better = self.histogram_of.get(&(row.signal, row.labels, 0)).filter(|_| row.rank > 0);
+        better.is_some_and(|&at| self.histograms[at as usize].count.1 == self.scrape)
     }
 
     fn flush_histograms(&mut self, t_ns: i64, doubts: &mut Doubts, builder: &mut Builder<'_>) {
         let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
         for at in 0..self.histograms.len() {
-            let row = &self.histograms[at];
-            let better = |other: &Bucketed| {
-                other.rank < row.rank && other.count.1 == self.scrape && other.signal == row.signal && other.labels == row.labels
-            };
-            if row.rank > 0 && self.histograms.iter().any(better) {
+            if self.is_histogram_shadowed(at) {
                 continue;
             }
             let row = &mut self.histograms[at];

@@ -48,6 +48,7 @@ pub(super) struct Catalog {
     index: HashMap<Box<[u8]>, u32>,
     types: HashMap<Box<[u8]>, Box<str>>,
     unmapped: BTreeSet<String>,
+    mapped: BTreeSet<String>,
     conflicts: BTreeMap<String, String>,
     scrape: u32,
     duplicates: i64,
@@ -122,11 +123,10 @@ impl Catalog {
         for engine in ENGINES {
             let Some(bare) = engine.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)) else { continue };
             rows.saw_engine(engine, builder);
-            let bare_family = engine.prefixes.iter().find_map(|prefix| family.strip_prefix(prefix)).unwrap_or(&family);
             if let Some(info) = (engine.info)(bare, &labels) {
                 return rows.info(engine, &info, &labels, builder);
             }
-            if let Some(target) = self.map(engine.metrics, bare, bare_family, engine, &labels, rows, builder) {
+            if let Some(target) = self.map(engine.metrics, bare, &family, engine, &labels, rows, builder) {
                 return target;
             }
             self.unmapped(&family, name);
@@ -174,6 +174,7 @@ impl Catalog {
                 continue;
             }
             self.check_type(metric, family);
+            self.mapped.insert(family.to_string());
             return Some(match part {
                 Part::Value => rows.scalar(metric, engine, labels, builder),
                 Part::Bucket => rows.bucket(metric, engine, labels, builder),
@@ -198,6 +199,8 @@ impl Catalog {
 
     /// Writes what is to be said about the source as a whole.
     pub(super) fn report(&mut self, builder: &mut Builder<'_>) {
+        // A family of which some series have a signal (completions among all paths) is not left out.
+        self.unmapped.retain(|family| !self.mapped.contains(family));
         builder.source_row().unmapped_count = self.unmapped.len() as u64;
         if !self.unmapped.is_empty() {
             let shown: Vec<&str> = self.unmapped.iter().take(60).map(String::as_str).collect();

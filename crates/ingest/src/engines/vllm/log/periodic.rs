@@ -4,7 +4,16 @@ use capture::Step;
 
 use crate::builder::Builder;
 
-use super::{LogState, Message, log, log_labels, number_after};
+use super::{Known, LogState, Message, known, log, log_labels, number_after, word_after};
+
+/// Recurring messages.
+pub(super) const LINES: &[Known] = &[
+    known("Running: ", scheduler),
+    known("SpecDecoding metrics: ", speculation),
+    known("Iteration(", iteration),
+    known("is preempted by PreemptionMode", preempted),
+    known("Prefix cache hit rate: GPU: ", prefix_rate),
+];
 
 /// Fields of the scheduler line: text before the number, field name, factor to the base unit.
 const FIELDS: &[(&str, &str, f64)] = &[
@@ -22,7 +31,7 @@ const FIELDS: &[(&str, &str, f64)] = &[
 ];
 
 /// `Engine 000: Avg prompt throughput: 131.6 tokens/s, ..., Running: 0 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.0%, ...`.
-pub(super) fn scheduler(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+fn scheduler(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let text = message.text;
     if !text.contains(" reqs") {
         return false;
@@ -77,7 +86,7 @@ fn engine_of(text: &str) -> String {
 }
 
 /// `SpecDecoding metrics: Mean acceptance length: .., Accepted: .. tokens, Drafted: .. tokens, Per-position acceptance rate: ..`.
-pub(super) fn speculation(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+fn speculation(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let text = message.text;
     let (Some(accepted), Some(drafted)) = (number_after(text, "Accepted: "), number_after(text, "Drafted: ")) else { return false };
     state.accepted_tokens += accepted;
@@ -103,7 +112,7 @@ pub(super) fn speculation(message: &Message<'_>, state: &mut LogState, builder: 
 
 /// `Engine 000: Iteration(12): 1 context requests, 80 context tokens, 3 generation requests, 3 generation tokens,
 /// iteration elapsed time: 12.3 ms`. The log has whole seconds: steps are laid end to end within their second.
-pub(super) fn iteration(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+fn iteration(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let text = message.text;
     let Some(elapsed_ms) = number_after(text, "elapsed time: ") else { return false };
     let part = |end: &str| {
@@ -133,5 +142,25 @@ pub(super) fn iteration(message: &Message<'_>, state: &mut LogState, builder: &m
         source_idx: builder.source(),
     };
     builder.capture.tables.steps.push(row);
+    true
+}
+
+/// V0: "Prefix cache hit rate: GPU: 12.50%, CPU: 0.00%".
+fn prefix_rate(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let Some(percent) = number_after(message.text, "hit rate: GPU: ").filter(|percent| (0.0..=100.0).contains(percent)) else {
+        return false;
+    };
+    builder.sample(message.t_ns, "kv.prefix_hit_ratio", &log_labels(builder, "0", &[]), percent / 100.0);
+    true
+}
+
+/// V0: "Sequence group X is preempted by PreemptionMode.RECOMPUTE mode because ... total_num_cumulative_preemption=N".
+fn preempted(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let mode = word_after(message.text, "PreemptionMode.").unwrap_or_default().to_string();
+    // V0 writes the line for every fiftieth preemption only, with the total so far.
+    let total = number_after(message.text, "total_num_cumulative_preemption=").unwrap_or(state.preemptions + 1.0);
+    state.preemptions = total;
+    builder.sample(message.t_ns, "kv.preemptions", &log_labels(builder, "0", &[]), total);
+    log(message, builder, "preemption", &[("mode", mode), ("total", format!("{total}"))]);
     true
 }

@@ -1,0 +1,17 @@
+//! What a user hands over, and the capture that comes of it.
+//!
+//! Fixtures are trimmed recordings of a real vLLM (0.32.0, CPU) and short texts made after the log formats of older
+//! versions; damage is done here, so that each test shows what is wrong with its input.
+
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
+mod damage;
+mod fuzz;
+mod hostile;
+mod logs;
+mod observations;
+mod order;
+mod secrets;
+mod sets;
+mod shown;
+mod text_metrics;
