@@ -44,9 +44,9 @@ const AFTER_US: u64 = 30_000_000;
 
 const RATE_BEFORE_PER_S: f64 = 6.0;
 const RATE_PER_S: f64 = 9.4;
-/// Chosen among some thousands for a window whose means are those of a long run and whose queue neither grows nor
+/// Chosen among some thousands for a window with a queue near its long-run mean that neither grows nor
 /// shrinks.
-const SEED: u64 = 20_299;
+const SEED: u64 = 25_639;
 
 /// Step time 7.6 ms + 79 us per sequence + 26.7 us per prompt token: with 900 tokens in and 250 out the prompts take
 /// 0.096 ms of every token, so the engine behaves like 7.6 + 0.175 B ms.
