@@ -79,8 +79,9 @@ pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
     let held: Vec<_> = situation.gates.gated.iter().filter(|gated| gated.gate == gate).collect();
     if let (Some(first), Some(last)) = (onset(&held), held.last()) {
         let length = (end_ns - start_ns).max(1);
-        // Within the first twentieth of the window it began with the window, as far as anyone can tell.
-        window.onset_ns = (first - start_ns > length / 20).then_some(first);
+        // Within the first twentieth of the window it began with the window or before; then only a log can tell.
+        window.onset_ns =
+            if first - start_ns > length / 20 { Some(first) } else { waited_since(situation, first).filter(|since| *since < start_ns) };
         window.ongoing = Some(end_ns - last.moment.t_end_ns <= length / 20);
     }
     window.affected = engines.min(
@@ -93,6 +94,32 @@ pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
             .max(1) as u32,
     );
     window
+}
+
+/// Since when requests had been waiting at `t_ns`, by the periodic log lines before it. One line without waiting is a
+/// sample between two waits, two in a row end it.
+fn waited_since(situation: &Situation<'_>, t_ns: i64) -> Option<i64> {
+    situation
+        .evidence
+        .logged_waiting
+        .iter()
+        .filter_map(|series| {
+            let before = series.t_ns.partition_point(|&t| t < t_ns);
+            let mut since = None;
+            let mut empty = 0;
+            for at in (0..before).rev() {
+                if series.value[at] > 0.0 {
+                    (since, empty) = (Some(series.t_ns[at]), 0);
+                } else {
+                    empty += 1;
+                    if empty > 1 {
+                        break;
+                    }
+                }
+            }
+            since
+        })
+        .min()
 }
 
 /// Start of the waiting that lasts: the first moment after which gaps between moments stay under a tenth of the span.

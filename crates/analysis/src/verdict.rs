@@ -214,7 +214,7 @@ fn without_cause(
             if situation.evidence.has_timeline() { "few finished requests" } else { "no series over time" }
         ));
     }
-    if unowned >= MATERIAL_EXCESS {
+    if unowned >= MATERIAL_EXCESS && !within_loop_granularity(situation, settlement, scope) {
         return insufficient(format!(
             "{} of the {what} ({} of {} per request) is more than this server's own step law or floor explains, and no check owns it.",
             percent(unowned),
@@ -229,6 +229,15 @@ fn without_cause(
         Some(sentence) => insufficient(sentence),
         None => healthy(situation, recognized),
     }
+}
+
+/// Steps within which the first token's time is granularity of the engine's loop: a request waits out the running
+/// step, its prompt shares the next with others', and its token leaves one step later.
+const LOOP_STEPS: f64 = 3.0;
+
+fn within_loop_granularity(situation: &Situation<'_>, settlement: &Settlement, scope: Scope) -> bool {
+    let step_s = situation.law.central().map_or(0.0, |law| law.step_s(situation.load.running_mean.max(1.0), 0.0));
+    scope == Scope::FirstToken && settlement.unowned_ns as f64 * 1e-9 / situation.n() <= LOOP_STEPS * step_s
 }
 
 /// Healthy must hold in both units: the one in which more is unexplained decides.

@@ -71,7 +71,8 @@ fn blanked(text: &str) -> String {
     let mut code = Vec::with_capacity(bytes.len());
     while code.len() < bytes.len() {
         let at = code.len();
-        let length = if at > 0 && is_word_byte(bytes[at - 1]) && !matches!(bytes[at], b'"' | b'\'') { 0 } else { literal_or_comment(&bytes[at..]) };
+        let length =
+            if at > 0 && is_word_byte(bytes[at - 1]) && !matches!(bytes[at], b'"' | b'\'') { 0 } else { literal_or_comment(&bytes[at..]) };
         if length == 0 {
             code.push(bytes[at]);
         } else {
