@@ -185,9 +185,12 @@ fn from_server(server: &ServerMeans) -> RequestAccount {
 
 /// Time outside the server before the first token, ns over the rows: connection, gateway, and what a buffer held.
 struct Outside {
-    client_ns: i64,
-    gateway_ns: i64,
-    stream_ns: i64,
+    /// Until a connection was in hand, ns.
+    client: i64,
+    /// Inside a gateway before it passed the request on, ns.
+    gateway: i64,
+    /// Held on the way out, ns.
+    stream: i64,
 }
 
 fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMeans>) -> RequestAccount {
@@ -201,9 +204,9 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         first.put(Phase::Prefill, to_ns(server.prefill_s, n));
         first.put(Phase::Api, to_ns(server.api_s(), n));
     }
-    first.put(Phase::Client, outside.client_ns);
-    first.put(Phase::Gateway, outside.gateway_ns);
-    first.put(Phase::Stream, outside.stream_ns);
+    first.put(Phase::Client, outside.client);
+    first.put(Phase::Gateway, outside.gateway);
+    first.put(Phase::Stream, outside.stream);
     if server.is_some() {
         first.put(Phase::Transfer, first.left_ns);
     }
@@ -214,7 +217,7 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         n: rows.len() as u64,
         total_ns,
         first_token_ns,
-        tail: server.and_then(|server| tail(rows, server, &parts)),
+        tail: tail(rows, &parts),
         parts,
         unattributed_ns: first.left_ns,
         unattributed_first_ns: first.left_ns,
@@ -240,7 +243,7 @@ fn outside(evidence: &Evidence, rows: &[&RequestRow], server: Option<&ServerMean
         }
         (None, None) => 0,
     };
-    Outside { client_ns, gateway_ns: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream_ns }
+    Outside { client: client_ns, gateway: gateway_mean.map_or(0, |mean| (mean * n) as i64), stream: stream_ns }
 }
 
 /// Requests at or above this quantile of the whole make the tail column.
@@ -248,27 +251,29 @@ const TAIL_QUANTILE: f64 = 0.95;
 /// Fewer than this many requests are no tail.
 const TAIL_MIN: usize = 5;
 
-/// The tail's account. Rows tell first token from the rest; inside the first token only the queue differs from one
-/// request to the next by more than its tokens, so the other server phases are taken at their means.
-fn tail(rows: &[&RequestRow], server: &ServerMeans, parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
+/// The tail's account. Rows tell first token from the rest; inside the first token only waiting (queue, gateway,
+/// buffer) differs from one request to the next by more than its tokens, so what waits most takes the difference and
+/// the other phases are taken at their means. Without much waiting the split is not identifiable.
+fn tail(rows: &[&RequestRow], parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
     let mut sorted: Vec<&&RequestRow> = rows.iter().collect();
     sorted.sort_by_key(|row| (row.e2e_ns(), row.t_sent_ns));
     let first = ((sorted.len() as f64) * TAIL_QUANTILE).ceil() as usize;
     let slow = &sorted[first.min(sorted.len())..];
-    if slow.len() < TAIL_MIN || parts.get(&Phase::Queue).copied().unwrap_or(0) <= 0 {
+    let size = |phase: Phase| parts.get(&phase).copied().unwrap_or(0);
+    let varying = [Phase::Queue, Phase::Stream, Phase::Gateway, Phase::Client].into_iter().max_by_key(|phase| size(*phase))?;
+    let first_total: i64 = Phase::ALL.into_iter().filter(|phase| phase.before_first_token()).map(size).sum();
+    if slow.len() < TAIL_MIN || size(varying) * 2 < first_total {
         return None;
     }
     let n = slow.len() as f64;
     let total_ns: i64 = slow.iter().filter_map(|row| row.e2e_ns()).sum();
     let first_ns: i64 = slow.iter().filter_map(|row| row.ttft_ns()).sum();
     let mut first = Budget::new(first_ns);
-    for phase in [Phase::Client, Phase::Transfer, Phase::Gateway, Phase::Stream] {
+    for phase in Phase::ALL.into_iter().filter(|phase| phase.before_first_token() && *phase != varying) {
         let mean = parts.get(&phase).copied().unwrap_or(0) as f64 / rows.len() as f64;
         first.put(phase, (mean * n) as i64);
     }
-    first.put(Phase::Api, to_ns(server.api_s(), n));
-    first.put(Phase::Prefill, to_ns(server.prefill_s, n));
-    first.put(Phase::Queue, first.left_ns);
+    first.put(varying, first.left_ns);
     let mut parts = first.parts;
     parts.insert(Phase::Decode, total_ns - first_ns);
     Some(Tail { quantile: TAIL_QUANTILE, n: slow.len() as u64, total_ns, parts })

@@ -77,7 +77,7 @@ pub fn settle(ledger: &Ledger, claims: &[RankedClaim<'_>], end: End) -> Ownershi
 }
 
 /// Rank, then intervals before fractions, then name: a total order that no input order disturbs.
-fn key<'a>(ranked: &'a RankedClaim<'_>, end: End) -> (u16, bool, &'static str, Phase, f64) {
+fn key(ranked: &RankedClaim<'_>, end: End) -> (u16, bool, &'static str, Phase, f64) {
     let fraction = match &ranked.claim.what {
         Extent::Intervals(_) => 0.0,
         Extent::Fraction { .. } => share_at(&ranked.claim.what, end),

@@ -469,6 +469,9 @@ pub struct Unknown {
     pub record_with: String,
     /// What recording costs.
     pub record_cost: String,
+    /// Why it could not tell.
+    #[serde(default)]
+    pub because: String,
 }
 
 /// Where the time went.

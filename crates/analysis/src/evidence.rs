@@ -90,6 +90,8 @@ pub struct Evidence {
     pub sweep_point_count: usize,
     /// True when the gauges come from periodic log lines instead of scrapes.
     pub from_log: bool,
+    /// Requests waiting as the engines' periodic log lines tell; they often reach further back than the scrapes.
+    pub logged_waiting: Vec<Series>,
     /// Seconds from start-up log lines until the engine answers again, where told.
     pub reload_s: Option<f64>,
 }
@@ -125,7 +127,7 @@ impl Evidence {
         arms
     }
 
-    /// First and last time of any scrape or request, host clock.
+    /// First and last time of any scrape or request, host clock; log lines only where nothing else tells time.
     pub fn window(&self) -> Option<(i64, i64)> {
         let scrapes = self.engines.values().flat_map(|engine| engine.series.values().flat_map(Series::ends));
         let requests = self.client.iter().flat_map(|row| [Some(row.t_sent_ns), row.t_done_ns]).flatten();

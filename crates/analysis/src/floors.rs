@@ -46,11 +46,17 @@ impl Floors {
         let lone_step_s = law.step_s(1.0, 0.0);
         let mut per_request_s = BTreeMap::new();
         let lone = lone_first_token_s(evidence, uncached);
-        let prefill_s = law.c_s * uncached + lone_step_s;
-        per_request_s.insert(Phase::Prefill, prefill_s.min(account.mean_s(Phase::Prefill)));
+        let (api_s, measured_prefill_s) = (account.mean_s(Phase::Api), account.mean_s(Phase::Prefill));
+        let by_law_s = law.c_s * uncached + lone_step_s;
+        // Without a prefill cost the law knows nothing of prompts; lone requests then set both parts.
+        let prefill_s = match lone {
+            Some(lone_s) if law.c_s <= 0.0 => lone_s * measured_prefill_s / (api_s + measured_prefill_s).max(f64::MIN_POSITIVE),
+            _ => by_law_s,
+        };
+        per_request_s.insert(Phase::Prefill, prefill_s.min(measured_prefill_s));
         per_request_s.insert(Phase::Decode, (lone_step_s * (output - 1.0).max(0.0)).min(account.mean_s(Phase::Decode)));
         if let Some(lone_s) = lone {
-            per_request_s.insert(Phase::Api, (lone_s - prefill_s).clamp(0.0, account.mean_s(Phase::Api)));
+            per_request_s.insert(Phase::Api, (lone_s - prefill_s).clamp(0.0, api_s));
         }
         Self { per_request_s, from: if lone.is_some() { "lone_requests" } else { "step_law" } }
     }
@@ -78,14 +84,30 @@ impl Floors {
         Self { per_request_s, from: "baseline" }
     }
 
-    /// Stretches the floors so that those before the first token add up to `limit_s`: what the user accepts is not loss.
-    pub fn raise_to(&mut self, account: &RequestAccount, limit_s: f64) {
-        let floor_s = self.first_token_s();
-        let excess: Vec<(Phase, f64)> = Phase::ALL
-            .into_iter()
-            .filter(|phase| phase.before_first_token())
-            .map(|phase| (phase, (account.mean_s(phase) - self.s(phase)).max(0.0)))
-            .collect();
+    /// Raises the floors to what the user accepts, which is not loss: time to first token (`*.ttft`), time per token
+    /// (`*.tpot`, `*.itl`) and whole request (`*.e2e`). Limits on means; returns the ones it cannot use.
+    pub fn accept(&mut self, account: &RequestAccount, load: &Load, slo: &BTreeMap<String, f64>) -> Vec<String> {
+        let mut unused = Vec::new();
+        for (signal, &limit_s) in slo {
+            let quantity = signal.strip_suffix(".mean").unwrap_or(signal).rsplit('.').next().unwrap_or_default();
+            match quantity {
+                "ttft" => self.raise(account, limit_s, Phase::before_first_token),
+                "tpot" | "itl" => {
+                    let tokens = load.output_tokens.unwrap_or(0.0) - 1.0;
+                    self.raise(account, limit_s * tokens.max(0.0), |phase| phase == Phase::Decode);
+                }
+                "e2e" => self.raise(account, limit_s, |_| true),
+                _ => unused.push(signal.clone()),
+            }
+        }
+        unused
+    }
+
+    /// Stretches the floors of some phases so that they add up to `limit_s`, in proportion to what exceeds them.
+    fn raise(&mut self, account: &RequestAccount, limit_s: f64, covers: impl Fn(Phase) -> bool) {
+        let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| covers(*phase)).collect();
+        let floor_s: f64 = phases.iter().map(|phase| self.s(*phase)).sum();
+        let excess: Vec<(Phase, f64)> = phases.iter().map(|&phase| (phase, (account.mean_s(phase) - self.s(phase)).max(0.0))).collect();
         let total: f64 = excess.iter().map(|(_, s)| s).sum();
         if limit_s > floor_s && total > 0.0 {
             let share = ((limit_s - floor_s) / total).min(1.0);
@@ -120,10 +142,12 @@ fn lone_first_token_s(evidence: &Evidence, tokens: f64) -> Option<f64> {
     for (at, row) in rows.iter().enumerate() {
         let done_before = ends.partition_point(|&end| end <= row.t_sent_ns);
         let others_first = rows.get(at + 1).is_none_or(|next| row.t_first_ns.is_some_and(|first| next.t_sent_ns >= first));
-        if done_before == at && others_first && row.ok {
-            if let (Some(ttft), Some(prompt)) = (row.ttft_ns(), row.tokens_in) {
-                per_token.push((prompt as f64, ttft as f64 * 1e-9));
-            }
+        if done_before == at
+            && others_first
+            && row.ok
+            && let (Some(ttft), Some(prompt)) = (row.ttft_ns(), row.tokens_in)
+        {
+            per_token.push((prompt as f64, ttft as f64 * 1e-9));
         }
     }
     if per_token.len() < MIN_LONE {
@@ -178,23 +202,39 @@ impl Sharing {
         Self {
             api_s: residual_step_s(evidence, law, batch, capped).unwrap_or(0.5 * step_s),
             prefill_s: capped,
-            decode_s: (step_s * (output - 1.0).max(0.0) - floors.s(Phase::Decode)).max(0.0),
+            decode_s: (step_s * (1.0 - beyond_shared_frac(evidence, law, batch, capped)) * (output - 1.0).max(0.0)
+                - floors.s(Phase::Decode))
+            .max(0.0),
         }
     }
+}
+
+/// Steps by size from the tokens-per-step histogram: (count, step time by the law), largest last.
+fn steps_by_size(evidence: &Evidence, law: &StepLaw, batch: f64) -> Option<Vec<(f64, f64)>> {
+    let delta = evidence.observed("engine.step_tokens")?;
+    let middle = |at: usize| {
+        let upper = delta.bounds.get(at).copied().unwrap_or(f64::INFINITY);
+        let lower = at.checked_sub(1).and_then(|below| delta.bounds.get(below)).copied().unwrap_or(0.0);
+        if upper.is_finite() { f64::midpoint(lower, upper) } else { lower }
+    };
+    let rows = delta.buckets.iter().enumerate().filter(|(_, count)| **count > 0.0);
+    Some(rows.map(|(at, &count)| (count, law.step_s(middle(at).min(batch), (middle(at) - batch).max(0.0)))).collect())
+}
+
+/// Share of step time beyond a shared step's: what long prompts in one step cost everybody else. It is no price of
+/// batching; a smaller chunk would remove it.
+fn beyond_shared_frac(evidence: &Evidence, law: &StepLaw, batch: f64, capped_s: f64) -> f64 {
+    let Some(steps) = steps_by_size(evidence, law, batch) else { return 0.0 };
+    let total: f64 = steps.iter().map(|(count, step_s)| count * step_s).sum();
+    let beyond: f64 = steps.iter().map(|(count, step_s)| count * (step_s - capped_s).max(0.0)).sum();
+    if total > 0.0 { beyond / total } else { 0.0 }
 }
 
 /// Mean wait for the running step of a request that arrives at random: sum of squares over twice the sum of step
 /// times, with steps no longer than a shared one.
 fn residual_step_s(evidence: &Evidence, law: &StepLaw, batch: f64, capped_s: f64) -> Option<f64> {
-    let delta = evidence.observed("engine.step_tokens")?;
-    let (mut squares, mut sum) = (0.0, 0.0);
-    for (at, &count) in delta.buckets.iter().enumerate() {
-        let upper = delta.bounds.get(at).copied().unwrap_or(f64::INFINITY);
-        let lower = at.checked_sub(1).and_then(|below| delta.bounds.get(below)).copied().unwrap_or(0.0);
-        let tokens = if upper.is_finite() { f64::midpoint(lower, upper) } else { lower };
-        let step_s = law.step_s(tokens.min(batch), (tokens - batch).max(0.0));
-        squares += count * step_s.min(capped_s).powi(2);
-        sum += count * step_s;
-    }
+    let steps = steps_by_size(evidence, law, batch)?;
+    let squares: f64 = steps.iter().map(|(count, step_s)| count * step_s.min(capped_s).powi(2)).sum();
+    let sum: f64 = steps.iter().map(|(count, step_s)| count * step_s).sum();
     (sum > 0.0).then(|| squares / (2.0 * sum))
 }

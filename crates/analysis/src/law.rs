@@ -49,7 +49,7 @@ impl Law {
     /// Best single law for floors: the fitted one, else the middle of the bounds.
     pub fn central(&self) -> Option<StepLaw> {
         match self {
-            Self::Known { law, .. } => Some(law.clone()),
+            Self::Known { law, .. } => Some(*law),
             Self::Bounded { optimistic, pessimistic, .. } => Some(StepLaw::from_parts(
                 f64::midpoint(optimistic.a_s, pessimistic.a_s),
                 f64::midpoint(optimistic.b_s, pessimistic.b_s),
@@ -62,8 +62,8 @@ impl Law {
     /// Optimistic, central and pessimistic law.
     pub fn span(&self) -> Option<[StepLaw; 3]> {
         match self {
-            Self::Known { law, .. } => Some([law.clone(), law.clone(), law.clone()]),
-            Self::Bounded { optimistic, pessimistic, .. } => Some([optimistic.clone(), self.central()?, pessimistic.clone()]),
+            Self::Known { law, .. } => Some([*law, *law, *law]),
+            Self::Bounded { optimistic, pessimistic, .. } => Some([*optimistic, self.central()?, *pessimistic]),
             Self::Unknown { .. } => None,
         }
     }
@@ -104,6 +104,9 @@ impl Law {
 /// A median wants at least this many gaps.
 const MIN_GAPS: usize = 20;
 
+/// Client stamps of one step differ by their way through API process and socket.
+const SLACK_NS: i64 = 1_000_000;
+
 /// Median step time by batch size, from gaps in which no other request joined or left.
 fn gap_medians(evidence: &Evidence) -> BTreeMap<u32, (f64, usize)> {
     if !gaps_are_steps(evidence) {
@@ -115,8 +118,6 @@ fn gap_medians(evidence: &Evidence) -> BTreeMap<u32, (f64, usize)> {
     firsts.sort_unstable();
     dones.sort_unstable();
     let upto = |times: &[i64], t: i64| times.partition_point(|&time| time <= t);
-    // Client stamps of one step differ by their way through API process and socket.
-    const SLACK_NS: i64 = 1_000_000;
     let mut by_batch: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for gap in &evidence.gaps {
         let start = gap.t_end_ns - gap.gap_ns;
@@ -218,7 +219,7 @@ fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, b
     let steps: f64 = rows.iter().map(|row| row.steps).sum();
     let decode: f64 = rows.iter().map(|row| row.decode_tokens).sum();
     let largest = medians.iter().next_back();
-    if steps < 50.0 {
+    if steps < 50.0 && largest.is_none() {
         return Law::Unknown { why };
     }
     let (plain_s, c_s) = step_and_prefill(rows);
@@ -226,10 +227,15 @@ fn bounded(rows: &[step_law::Interval], medians: &BTreeMap<u32, (f64, usize)>, b
         Some((&batch, &(median, _))) => (median, f64::from(batch)),
         None => (plain_s, (decode / steps).max(1.0)),
     };
-    let slope = medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
-        (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
-    });
-    let b_max = slope.unwrap_or_else(|| step_s / batch * if batch <= below_ridge { 0.5 } else { 1.0 }).min(step_s / batch);
+    let slope =
+        medians.iter().next().zip(largest).and_then(|((&low, &(t_low, _)), (&high, &(t_high, _)))| {
+            (high > low).then(|| ((t_high - t_low) / f64::from(high - low)).max(0.0))
+        });
+    // A slope within the medians' own noise says nothing; then the ridge bounds it.
+    let b_max = slope
+        .filter(|slope| slope * batch > 0.05 * step_s)
+        .unwrap_or_else(|| step_s / batch * if batch <= below_ridge { 0.5 } else { 1.0 })
+        .min(step_s / batch);
     let a_min = (step_s - b_max * batch).max(0.0);
     let law = |a_s: f64, b_s: f64| StepLaw::from_parts(a_s, b_s, c_s);
     Law::Bounded { optimistic: law(step_s, 0.0), pessimistic: law(a_min, b_max), why }

@@ -1,5 +1,6 @@
 //! Capture in, diagnosis out. Pure: no clock, file, socket, thread or randomness; the same capture gives the same
 //! report, byte for byte.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod account;
 pub mod arbiter;
@@ -13,6 +14,7 @@ pub mod evidence;
 pub mod flags;
 pub mod floors;
 pub mod gates;
+pub mod guards;
 pub mod law;
 pub mod ledger;
 pub mod limits;
@@ -21,6 +23,7 @@ pub mod paths;
 pub mod phase;
 pub mod precedence;
 pub mod predict;
+mod present;
 pub mod record;
 pub mod seats;
 pub mod settlement;

@@ -76,6 +76,9 @@ fn more_seats(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
         return first_choice(situation, fix, Phase::Queue);
     }
     let share = situation.gates.share(Gate::SeqCap);
+    if cause == "overload" {
+        return remedy(fix, "no_gain", Some(0.0), "more seats only make the batch larger: what arrives exceeds what the engine serves");
+    }
     match headroom(&situation.law, &situation.load) {
         Headroom::Yes(_) | Headroom::Maybe { .. } if share >= 0.1 => remedy(
             fix,

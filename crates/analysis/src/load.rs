@@ -36,6 +36,8 @@ pub struct Load {
     pub waiting_max: f64,
     /// In-system requests grew over the arrivals by more than chance, on every engine.
     pub growing: bool,
+    /// Engines on which they grew.
+    pub growing_engines: usize,
     /// Engines.
     pub engine_count: usize,
     /// Preemptions in the window.
@@ -104,7 +106,8 @@ impl Load {
         self.kv_usage_max = largest("kv.usage").filter(|&usage| usage > 0.0 || self.prompt_tokens.is_none());
         self.kv_capacity_tokens =
             evidence.engines.values().filter_map(|engine| crate::gates::kv_capacity_tokens(engine, evidence)).reduce(f64::min);
-        self.growing = !evidence.engines.is_empty() && evidence.engines.values().all(|engine| grows(&arrival_part(engine)));
+        self.growing_engines = evidence.engines.values().filter(|engine| grows(&arrival_part(engine))).count();
+        self.growing = self.growing_engines > 0 && self.growing_engines == evidence.engines.len();
     }
 
     fn read_rates(&mut self, evidence: &Evidence) {

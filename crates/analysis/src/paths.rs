@@ -95,11 +95,7 @@ pub fn walk(situation: &Situation<'_>, settlement: &Settlement, symptom: &str) -
         let asked = (question.ask)(situation, settlement);
         let step = PathStep {
             question: question.text.into(),
-            short: if asked.because.is_empty() {
-                format!("{} {}.", question.short, asked.answer)
-            } else {
-                format!("{} {}, {}.", question.short, asked.answer, asked.brief())
-            },
+            short: short(question, &asked),
             answer: asked.answer,
             because: asked.because,
             eliminates: asked.eliminates,
@@ -111,6 +107,14 @@ pub fn walk(situation: &Situation<'_>, settlement: &Settlement, symptom: &str) -
         }
     }
     steps
+}
+
+/// The step on a screen: the number for an answer, nothing more for what could not be told.
+fn short(question: &Question, asked: &Asked) -> String {
+    match asked.brief() {
+        "" => format!("{} {}", question.short, asked.answer),
+        brief => format!("{} {}, {brief}", question.short, asked.answer),
+    }
 }
 
 #[cfg(test)]

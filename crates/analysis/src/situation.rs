@@ -31,6 +31,8 @@ pub struct Situation<'a> {
     pub floors: Floors,
     /// Price of batching, below saturation only.
     pub sharing: Option<Sharing>,
+    /// Limits the user set that no floor can hold.
+    pub unused_limits: Vec<String>,
     /// The other arm, read the same way.
     pub baseline: Option<Box<Situation<'a>>>,
 }
@@ -49,16 +51,15 @@ impl<'a> Situation<'a> {
         // A baseline that ran at several batch sizes knows the law that an arm standing at its cap cannot show.
         let law = match (&own_law, baseline.as_ref().map(|baseline| &baseline.law)) {
             (Law::Known { .. }, _) | (_, None | Some(Law::Bounded { .. } | Law::Unknown { .. })) => own_law,
-            (_, Some(Law::Known { law, .. })) => Law::Known { law: law.clone(), from: "the baseline arm" },
+            (_, Some(Law::Known { law, .. })) => Law::Known { law: *law, from: "the baseline arm" },
         };
         let mut floors = match &baseline {
             Some(base) if !base.account.is_empty() && !account.is_empty() => Floors::from_baseline(&base.account, &base.load, &load),
             _ => Floors::own(evidence, &account, &law, &load),
         };
-        if let Some(&limit_s) = slo.get("client.ttft").or_else(|| slo.get("server.ttft")) {
-            floors.raise_to(&account, limit_s);
-        }
-        let mut situation = Self { subject, evidence, account, gates, law, load, floors, sharing: None, baseline: baseline.map(Box::new) };
+        let unused_limits = floors.accept(&account, &load, slo);
+        let mut situation =
+            Self { subject, evidence, account, gates, law, load, floors, sharing: None, unused_limits, baseline: baseline.map(Box::new) };
         situation.sharing = situation.predict_sharing();
         situation
     }
@@ -77,6 +78,11 @@ impl<'a> Situation<'a> {
     /// Mean of a phase per request, s.
     pub fn phase_s(&self, phase: Phase) -> f64 {
         self.account.mean_s(phase)
+    }
+
+    /// First-token time that no phase explains, s per request: a wait could hide there.
+    pub fn unsplit_first_token_s(&self) -> f64 {
+        self.account.unattributed_first_ns as f64 * 1e-9 / self.n()
     }
 
     /// Requests in the account.

@@ -100,7 +100,7 @@ pub fn moments(engine: &Engine) -> Vec<Moment> {
     let usage = engine.series("kv.usage").filter(|series| series.max() > 0.0);
     let preempted = engine.series("kv.preemptions");
     let count = running.len();
-    let middle = |a: usize, b: usize| running.t_ns[a] / 2 + running.t_ns[b] / 2 + (running.t_ns[a] % 2 + running.t_ns[b] % 2) / 2;
+    let middle = |a: usize, b: usize| running.t_ns[a] / 2 + running.t_ns[b] / 2 + i64::midpoint(running.t_ns[a] % 2, running.t_ns[b] % 2);
     (0..count)
         .map(|at| {
             let t = running.t_ns[at];

@@ -204,15 +204,17 @@ fn without_cause(
     if let Some(verdict) = layer_from_phases(situation, settlement) {
         return verdict;
     }
+    let (settlement, scope) = worse_unit(situation, answers, settlement, recognized.scope);
+    let settlement = &settlement;
     let unowned = settlement.unowned_of_size();
-    let what = if recognized.scope == Scope::FirstToken { "time to first token" } else { "request time" };
+    let what = if scope == Scope::FirstToken { "time to first token" } else { "request time" };
     if !situation.evidence.has_timeline() || account.n < MIN_REQUESTS || account.lifetime {
         return insufficient(format!(
             "Too little to tell: {}; which limit or stage holds the {what} does not show.",
             if situation.evidence.has_timeline() { "few finished requests" } else { "no series over time" }
         ));
     }
-    if unowned >= MATERIAL_EXCESS {
+    if unowned >= MATERIAL_EXCESS && !within_loop_granularity(situation, settlement, scope) {
         return insufficient(format!(
             "{} of the {what} ({} of {} per request) is more than this server's own step law or floor explains, and no check owns it.",
             percent(unowned),
@@ -223,7 +225,31 @@ fn without_cause(
     if let Some((check, share)) = blind(situation, answers, settlement) {
         return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));
     }
-    healthy(situation, recognized)
+    match crate::guards::not_healthy_because(situation) {
+        Some(sentence) => insufficient(sentence),
+        None => healthy(situation, recognized),
+    }
+}
+
+/// Steps within which the first token's time is granularity of the engine's loop: a request waits out the running
+/// step, its prompt shares the next with others', and its token leaves one step later.
+const LOOP_STEPS: f64 = 3.0;
+
+fn within_loop_granularity(situation: &Situation<'_>, settlement: &Settlement, scope: Scope) -> bool {
+    let step_s = situation.law.central().map_or(0.0, |law| law.step_s(situation.load.running_mean.max(1.0), 0.0));
+    scope == Scope::FirstToken && settlement.unowned_ns as f64 * 1e-9 / situation.n() <= LOOP_STEPS * step_s
+}
+
+/// Healthy must hold in both units: the one in which more is unexplained decides.
+fn worse_unit(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    scope: Scope,
+) -> (Settlement, Scope) {
+    let other = if scope == Scope::Whole { Scope::FirstToken } else { Scope::Whole };
+    let alternative = Settlement::new(situation, answers, other);
+    if alternative.unowned_of_size() > settlement.unowned_of_size() { (alternative, other) } else { (settlement.clone(), scope) }
 }
 
 /// An undecided check that could hold a material share of the unit.

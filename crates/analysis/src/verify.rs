@@ -22,7 +22,8 @@ pub const PRACTICAL_NOISE: f64 = 0.03;
 /// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
 pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
     let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
-    let changed = changed_settings(&b, &a);
+    let mut changed = changed_settings(&b, &a);
+    changed.extend(changed_route(&b, &a));
     let (id, chosen) = match choose(before, hypothesis) {
         Ok(chosen) => chosen,
         Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
@@ -114,6 +115,17 @@ fn changed_settings(before: &Evidence, after: &Evidence) -> Vec<ChangedSetting> 
         .collect()
 }
 
+/// A gateway that only one of the runs went through is a change as much as a setting.
+fn changed_route(before: &Evidence, after: &Evidence) -> Option<ChangedSetting> {
+    let route = |evidence: &Evidence| if evidence.gateway.is_empty() { "direct" } else { "through a gateway" };
+    let comparable = !before.client.is_empty() && !after.client.is_empty();
+    (comparable && route(before) != route(after)).then(|| ChangedSetting {
+        key: "route".into(),
+        before: route(before).into(),
+        after: route(after).into(),
+    })
+}
+
 fn judge(prediction: &Prediction, before: &Evidence, after: &Evidence) -> PredictionOutcome {
     let (b, a) = (measure(before, &prediction.signal), measure(after, &prediction.signal));
     let (Some(b), Some(a)) = (b, a) else {
@@ -171,8 +183,14 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
         Direction::Up => Moved::Up,
         Direction::Unchanged => Moved::Nowhere,
     };
+    let falls_short = prediction.to.zip(interval).is_some_and(|([lo, hi], [low, high])| match prediction.direction {
+        Direction::Down => b.mean * low > hi,
+        Direction::Up => b.mean * high < lo,
+        Direction::Unchanged => false,
+    });
     if moved != wanted {
         return match moved {
+            _ if falls_short => (Outcome::Refuted, format!("{seen}: the runs' noise does not reach what was predicted")),
             Moved::Unclear => (Outcome::Inconclusive, format!("{seen}: within the runs' own noise")),
             _ => (Outcome::Refuted, format!("{seen}: did not move as predicted")),
         };

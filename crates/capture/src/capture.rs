@@ -6,7 +6,7 @@ use crate::ids::{Name, SourceIdx};
 use crate::issues::Severity;
 use crate::manifest::{Manifest, Source, Subject, provenance_rank};
 use crate::names::Names;
-use crate::tables::{Issue, Table, Tables};
+use crate::tables::{Issue, Issues, Runs, Settings, Table, Tables};
 
 /// Manifest, names and tables. Tables refer to names and sources by index, so they only make sense together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,15 +58,52 @@ impl Capture {
     /// Appends everything of `other`; its names and sources are moved into this capture's index space.
     /// Run indices are kept: two captures with a run 0 become one run 0 with both their evidence.
     pub fn merge(&mut self, other: Self) {
-        let Self { manifest, names, mut tables } = other;
-        let name_map = self.names.absorb(&names);
         let base = self.manifest.sources.len() as u32;
-        let source_map: Vec<SourceIdx> = (0..manifest.sources.len() as u32).map(|at| SourceIdx(base + at)).collect();
-        tables.remap(&name_map, &source_map);
+        let source_map: Vec<SourceIdx> = (0..other.manifest.sources.len() as u32).map(|at| SourceIdx(base + at)).collect();
+        self.manifest.sources.extend(other.manifest.sources);
+        self.manifest.clocks.extend(other.manifest.clocks);
+        merge_subject(&mut self.manifest.subject, other.manifest.subject);
+        self.take_tables(&other.names, other.tables, &source_map);
+    }
+
+    /// Appends the next piece of the same recording: like [`merge`](Self::merge), but a source both name (same name,
+    /// format and hash) is one source, whose rows add up, and a clock alignment both know is kept once.
+    pub fn extend(&mut self, piece: Self) {
+        let mut source_map = Vec::with_capacity(piece.manifest.sources.len());
+        for source in piece.manifest.sources {
+            source_map.push(self.continue_source(source));
+        }
+        for clock in piece.manifest.clocks {
+            if !self.manifest.clocks.contains(&clock) {
+                self.manifest.clocks.push(clock);
+            }
+        }
+        merge_subject(&mut self.manifest.subject, piece.manifest.subject);
+        self.take_tables(&piece.names, piece.tables, &source_map);
+    }
+
+    fn take_tables(&mut self, names: &Names, mut tables: Tables, source_map: &[SourceIdx]) {
+        let name_map = self.names.absorb(names);
+        tables.remap(&name_map, source_map);
         self.tables.append(tables);
-        self.manifest.sources.extend(manifest.sources);
-        self.manifest.clocks.extend(manifest.clocks);
-        merge_subject(&mut self.manifest.subject, manifest.subject);
+    }
+
+    /// Adds what `source` contributed to the source of the same name, format and hash, or adds the source.
+    fn continue_source(&mut self, source: Source) -> SourceIdx {
+        let same = |known: &Source| (&known.name, &known.format, &known.sha256) == (&source.name, &source.format, &source.sha256);
+        let Some(at) = self.manifest.sources.iter().position(same) else {
+            return self.add_source(source);
+        };
+        let known = &mut self.manifest.sources[at];
+        known.byte_count = if source.sha256.is_empty() {
+            known.byte_count.saturating_add(source.byte_count) // a stream: every piece brings new bytes
+        } else {
+            known.byte_count.max(source.byte_count) // a file read in pieces
+        };
+        known.row_count = known.row_count.saturating_add(source.row_count);
+        known.unmapped_count = known.unmapped_count.max(source.unmapped_count);
+        known.damaged |= source.damaged;
+        SourceIdx(at as u32)
     }
 
     /// Brings the capture into canonical form: the same evidence gives the same capture, byte for byte, in whatever
@@ -90,9 +127,9 @@ impl Capture {
         self.manifest.clocks.dedup();
         self.tables.remap(&name_map, &source_map);
         self.tables.sort_canonical();
-        dedup(&mut self.tables.runs, |table, at| table.row(at), |table, row| table.push(row));
-        dedup(&mut self.tables.settings, |table, at| table.row(at), |table, row| table.push(row));
-        dedup(&mut self.tables.issues, |table, at| table.row(at), |table, row| table.push(row));
+        dedup(&mut self.tables.runs, Runs::row, Runs::push);
+        dedup(&mut self.tables.settings, Settings::row, Settings::push);
+        dedup(&mut self.tables.issues, Issues::row, Issues::push);
         self.manifest.row_counts = self.tables.row_counts().into_iter().map(|(name, rows)| (name.to_string(), rows as u64)).collect();
     }
 }
@@ -170,7 +207,9 @@ mod tests {
         let typed = subject("", "", "typed");
         for order in [[&seen, &assumed, &typed], [&typed, &assumed, &seen], [&assumed, &typed, &seen]] {
             let mut merged = Subject::default();
-            order.into_iter().for_each(|subject| merge_subject(&mut merged, subject.clone()));
+            for subject in order {
+                merge_subject(&mut merged, subject.clone());
+            }
             assert_eq!(merged, subject("single process", "log prefixes", "simulated"));
         }
     }

@@ -4,6 +4,8 @@
 //! where each row came from, and the vocabulary ([`signals`]) that all importers speak and all checks read.
 //! This crate owns the schema and its storage; it knows no file format but its own and draws no conclusion.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod ids;
 pub mod issues;
 pub mod labels;

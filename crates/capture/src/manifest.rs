@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What `kind` says in every manifest.
+pub const KIND: &str = "inferoscope.capture";
+
 /// Version of the on-disk schema. A reader refuses a newer major version and says so.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What stands in `manifest.json`.
+/// What stands in `manifest.json`; on disk the hashes of the tables join it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Manifest {
     /// Always `inferoscope.capture`.
     pub kind: String,
@@ -19,14 +23,13 @@ pub struct Manifest {
     /// How each source's clock was brought to the host clock.
     pub clocks: Vec<ClockAlignment>,
     /// Rows per table.
-    #[serde(default)]
     pub row_counts: std::collections::BTreeMap<String, u64>,
 }
 
 impl Manifest {
     /// An empty manifest of the current schema.
     pub fn new() -> Self {
-        Self { kind: "inferoscope.capture".into(), schema_version: SCHEMA_VERSION, ..Self::default() }
+        Self { kind: KIND.into(), schema_version: SCHEMA_VERSION, ..Self::default() }
     }
 }
 

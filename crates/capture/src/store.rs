@@ -1,23 +1,146 @@
 //! Captures on disk: one Parquet file per table, written in closed segments, compacted into a finished capture.
+//!
+//! ```text
+//! NAME.capture/manifest.json            what it is, its sources, the hash of every block of every table
+//! NAME.capture/<table>.parquet          one per table that has rows; text in place, so any Arrow tool reads it alone
+//! NAME.capture/names.parquet            the order of interned text, for inferoscope itself
+//! NAME.capture/extra/<name>             what was made of it; not part of it
+//! NAME.capture/segments/000017/...      while it grows: the same files, one closed folder per second
+//! ```
+//!
+//! A capture is there whole or not at all: it is written beside its place and renamed into it, a growing one becomes a
+//! finished one when its manifest is replaced. Whatever was not written as found is left out and told as an issue.
 
-use std::path::Path;
+mod disk;
+mod error;
+mod extra;
+mod folder;
+mod losses;
+mod manifest_file;
+mod parquet_in;
+mod schema;
+mod segments;
+mod table_file;
+mod table_in;
+mod table_out;
 
-use crate::Capture;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Why a capture directory could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct StoreError {
-    /// What was expected and what was found.
-    pub reason: String,
+pub use self::error::StoreError;
+pub use self::extra::{Extra, get_extra, put_extra};
+pub use self::segments::{Writer, compact};
+
+use self::disk::{OnPath, TempDir};
+use self::losses::Losses;
+use self::manifest_file::{ManifestFile, State};
+use self::parquet_in::column::Budget;
+use crate::capture::Capture;
+
+/// Memory any capture may take once opened, however small its files.
+const BUDGET_BYTES: u64 = 1 << 30;
+
+/// Memory a byte on disk may take once opened. Measured: samples take 10, rows that are all equal up to 3000.
+const BUDGET_PER_BYTE: u64 = 4096;
+
+/// How often a capture that is replaced while it is read is read again.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Writes `capture` as the finished capture `dir`, through to the disk. A capture at that place is replaced in one step
+/// and its extra files are kept; anything else there is left alone. On an error nothing of it stays behind.
+pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
+    let is_there = clear_way(dir)?;
+    let _lock = segments::lock_if_growing(dir)?;
+    let temp = TempDir::beside(dir)?;
+    folder::write(capture, temp.path()).map_err(|error| error.moved(temp.path(), dir))?;
+    if !is_there {
+        return temp.rename_to(dir);
+    }
+    extra::carry_over(dir, temp.path()).map_err(|error| error.moved(temp.path(), dir))?;
+    let aside = disk::sibling(dir, "old");
+    fs::rename(dir, &aside).on("move aside", dir)?;
+    if let Err(error) = temp.rename_to(dir) {
+        let _ = fs::rename(&aside, dir); // the first error is the one to report
+        return Err(error);
+    }
+    disk::remove_tree(&aside)
 }
 
-/// True when `path` is a capture directory.
-pub fn is_capture(path: &Path) -> bool {
-    path.join("manifest.json").is_file()
+/// Opens a capture, finished or growing. What is damaged in it becomes rows of its `issues` table; the rest is there.
+pub fn open(dir: &Path) -> Result<Capture, StoreError> {
+    let dir = &find(dir);
+    let mut attempt = 1;
+    loop {
+        let (file, bytes) = manifest_file::read(dir)?;
+        let mut losses = Losses::default();
+        let is_growing = file.state == State::Growing;
+        let is_ours = !file.blocks.is_empty();
+        let mut capture = if is_growing { read_growing(dir, &mut losses)? } else { read_finished(dir, file, &mut losses) };
+        // A capture that was replaced or compacted meanwhile lacks files here that stand elsewhere now.
+        let is_whole = !is_growing && losses.is_empty();
+        if !is_whole && attempt < MAX_ATTEMPTS && manifest_file::read(dir).is_ok_and(|(_, now)| now != bytes) {
+            attempt += 1;
+            continue;
+        }
+        if !is_whole || !is_ours {
+            losses.move_to(&mut capture);
+            capture.canonicalize();
+        }
+        return Ok(capture);
+    }
 }
 
-/// Reads a capture directory.
-pub fn open(path: &Path) -> Result<Capture, StoreError> {
-    Err(StoreError { reason: format!("reading `{}` is not built yet", path.display()) })
+/// True if `dir` is a capture, whatever its version and state.
+pub fn is_capture(dir: &Path) -> bool {
+    matches!(manifest_file::read(&find(dir)), Ok(_) | Err(StoreError::NewerSchema { .. }))
+}
+
+fn read_finished(dir: &Path, file: ManifestFile, losses: &mut Losses) -> Capture {
+    let mut budget = Budget { left_bytes: BUDGET_BYTES.saturating_add(table_bytes(dir).saturating_mul(BUDGET_PER_BYTE)) };
+    folder::read(dir, file, &mut budget, losses)
+}
+
+fn read_growing(dir: &Path, losses: &mut Losses) -> Result<Capture, StoreError> {
+    segments::tell_if_abandoned(dir, losses);
+    segments::read_all(dir, losses)
+}
+
+/// Bytes of the Parquet files in a folder.
+fn table_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    let tables = entries.flatten().filter(|entry| entry.path().extension().is_some_and(|extension| extension == "parquet"));
+    tables.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).fold(0, u64::saturating_add)
+}
+
+/// Where the capture is: at `dir`, or beside it if a process was killed while it replaced it.
+fn find(dir: &Path) -> PathBuf {
+    let aside = || disk::siblings(dir, "old").into_iter().find(|aside| manifest_file::read(aside).is_ok());
+    if dir.exists() { dir.to_path_buf() } else { aside().unwrap_or_else(|| dir.to_path_buf()) }
+}
+
+/// Makes sure that `dir` may be written to, finishing what a killed process left half done.
+/// Returns whether a capture is there.
+fn clear_way(dir: &Path) -> Result<bool, StoreError> {
+    for aside in disk::siblings(dir, "old") {
+        if dir.exists() {
+            disk::remove_tree(&aside)?; // replaced, but not yet removed
+        } else if manifest_file::read(&aside).is_ok() {
+            fs::rename(&aside, dir).on("move back", dir)?;
+        }
+    }
+    match manifest_file::read(dir) {
+        Ok(_) => Ok(true),
+        Err(StoreError::NotACapture { .. }) if is_vacant(dir) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// True if nothing but perhaps an empty directory is at this place.
+fn is_vacant(dir: &Path) -> bool {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => fs::symlink_metadata(dir).is_err(),
+    }
 }

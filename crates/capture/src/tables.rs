@@ -136,7 +136,7 @@ impl Column for Vec<f64> {
 }
 
 /// What every table can do; storage and merging work through this and know no table by name.
-pub trait Table: Default {
+pub trait Table: Clone + Default {
     /// File stem and manifest key.
     const NAME: &'static str;
     /// Number of rows.
@@ -145,6 +145,8 @@ pub trait Table: Default {
     fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)>;
     /// Columns in declared order, to be filled to equal length.
     fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)>;
+    /// True if the rows are in canonical order already.
+    fn is_sorted(&self) -> bool;
     /// Sorts rows by all columns in declared order.
     fn sort_canonical(&mut self);
     /// Moves every index into another capture's index space.
@@ -181,8 +183,9 @@ macro_rules! tables {
                 fn row_count(&self) -> usize { [$(self.$column.len()),+][0] }
                 fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)> { vec![$((stringify!($column), <$type as Column>::column(&self.$column)),)+] }
                 fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)> { vec![$((stringify!($column), <$type as Column>::column_mut(&mut self.$column)),)+] }
+                fn is_sorted(&self) -> bool { (1..self.row_count()).all(|at| self.order_rows(at - 1, at).is_le()) }
                 fn sort_canonical(&mut self) {
-                    if (1..self.row_count()).all(|at| self.order_rows(at - 1, at).is_le()) { return; }
+                    if self.is_sorted() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
                     $(self.$column = order.iter().map(|&at| std::mem::take(&mut self.$column[at as usize])).collect();)+
@@ -206,7 +209,20 @@ macro_rules! tables {
             fn visit<T: Table>(&mut self, table: &mut T) -> Result<(), Self::Error>;
         }
 
+        /// Something to be read from every table alike.
+        pub trait TableObserver {
+            /// What can go wrong.
+            type Error;
+            /// Called once per table, in declared order.
+            fn observe<T: Table>(&mut self, table: &T) -> Result<(), Self::Error>;
+        }
+
         impl Tables {
+            /// Shows every table to the observer.
+            pub fn observe<O: TableObserver>(&self, observer: &mut O) -> Result<(), O::Error> {
+                $(observer.observe(&self.$field)?;)+
+                Ok(())
+            }
             /// Calls the visitor for every table.
             pub fn visit<V: TableVisitor>(&mut self, visitor: &mut V) -> Result<(), V::Error> {
                 $(visitor.visit(&mut self.$field)?;)+

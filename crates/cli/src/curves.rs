@@ -115,10 +115,13 @@ mod tests {
 
     #[test]
     fn a_lone_engine_needs_no_name() {
-        check(&capture(&["0"]), &expect![[r#"
+        check(
+            &capture(&["0"]),
+            &expect![[r#"
             waiting [request]: 1s 1, 2s 2, 3s 3, 4s 4
             preemptions between scrapes [count]: 2s 0, 3s 1, 4s 0
-            time to first token, mean between scrapes [s]: 3s 2, 4s 2"#]]);
+            time to first token, mean between scrapes [s]: 3s 2, 4s 2"#]],
+        );
     }
 
     #[test]

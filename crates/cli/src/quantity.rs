@@ -6,7 +6,7 @@ use std::time::Duration;
 use capture::signals;
 use capture::units::{Bound, Unit, parse_quantity};
 
-/// Quantities a limit may name without a vantage; the outermost vantage that was measured is meant.
+/// Quantities a limit may name without a vantage; what the caller sees is meant.
 const BARE_LIMITS: &[&str] = &["ttft", "tpot", "itl", "e2e"];
 
 /// Longest window or interval that makes sense in one sitting.
@@ -31,31 +31,34 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads `ttft=500ms,tpot=50ms` into signal name and limit in base units.
 ///
-/// A name is a full signal name (`client.ttft.p99`) or one of the bare quantities, with or without statistic
-/// (`ttft`, `ttft.p99`).
+/// A name is a full signal name (`server.ttft.mean`) or one of the bare quantities, with or without statistic: `ttft` is
+/// short for `client.ttft`.
 pub(crate) fn limits(text: &str) -> Result<BTreeMap<String, f64>, String> {
     let mut limits = BTreeMap::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').ok_or_else(|| format!("expected `name=value`, found `{part}`"))?;
         let (name, value) = (name.trim(), value.trim());
-        let limit = exact(value, unit_of(name)?).map_err(|why| format!("{name}: {why}"))?;
+        let (signal, unit) = signal_of(name)?;
+        let limit = exact(value, unit).map_err(|why| format!("{name}: {why}"))?;
         if limit <= 0.0 {
             return Err(format!("{name}: expected a limit above zero"));
         }
-        if limits.insert(name.to_string(), limit).is_some() {
+        if limits.insert(signal, limit).is_some() {
             return Err(format!("`{name}` given twice"));
         }
     }
     if limits.is_empty() { Err("expected `name=value`, as in `ttft=500ms`".to_string()) } else { Ok(limits) }
 }
 
-fn unit_of(name: &str) -> Result<Unit, String> {
-    let quantity = name.split('.').next().unwrap_or(name);
-    if BARE_LIMITS.contains(&quantity) {
-        let full = format!("server.{name}");
-        return signals::resolve(&full).map(|resolved| resolved.unit()).ok_or_else(|| unknown(name, &signals::nearest(&full)[7..]));
+/// Full name and unit of what a limit is set on.
+fn signal_of(name: &str) -> Result<(String, Unit), String> {
+    let is_bare = BARE_LIMITS.contains(&name.split('.').next().unwrap_or(name));
+    let full = if is_bare { format!("client.{name}") } else { name.to_string() };
+    match signals::resolve(&full) {
+        Some(resolved) => Ok((full, resolved.unit())),
+        None if is_bare => Err(unknown(name, signals::nearest(&full).trim_start_matches("client."))),
+        None => Err(unknown(name, &nearest_limit(name))),
     }
-    signals::resolve(name).map(|resolved| resolved.unit()).ok_or_else(|| unknown(name, &nearest_limit(name)))
 }
 
 fn nearest_limit(name: &str) -> String {
@@ -94,10 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn limits_come_in_base_units_under_the_name_typed() {
+    fn limits_come_in_base_units_under_full_names() {
         let found = limits("ttft=500ms, tpot.p99=50ms,server.e2e.mean=2").expect("limits");
         let pairs: Vec<(&str, f64)> = found.iter().map(|(name, limit)| (name.as_str(), *limit)).collect();
-        assert_eq!(pairs, [("server.e2e.mean", 2.0), ("tpot.p99", 0.05), ("ttft", 0.5)]);
+        assert_eq!(pairs, [("client.tpot.p99", 0.05), ("client.ttft", 0.5), ("server.e2e.mean", 2.0)]);
     }
 
     #[test]
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!(limits("tfft=1s"), Err("no signal is called `tfft`; the nearest is `ttft`".into()));
         assert_eq!(limits("ttft.p42=1s").map_err(|error| error.contains("no signal is called `ttft.p42`")), Err(true));
         assert_eq!(limits("ttft"), Err("expected `name=value`, found `ttft`".into()));
-        assert_eq!(limits("ttft=1s,ttft=2s"), Err("`ttft` given twice".into()));
+        assert_eq!(limits("ttft=1s,client.ttft=2s"), Err("`client.ttft` given twice".into()));
         assert_eq!(limits("ttft=3 GB"), Err("ttft: expected a value in `s`, found `GB`".into()));
         for text in ["", ",", "ttft=", "ttft=-1s", "ttft=0s", "ttft=> 3s"] {
             assert!(limits(text).is_err(), "{text}");

@@ -27,13 +27,19 @@ pub fn block(text: &str) -> String {
     text.chars().map(|sign| if sign == '\t' { ' ' } else { sign }).filter(|sign| *sign == '\n' || !is_unsafe(*sign)).collect()
 }
 
-/// A cleaned line of at most `limit` characters, cut between words and ended with `...`.
+/// A cleaned line of at most `limit` characters, cut between words and ended with `...`; a figure that may have lost its unit goes too.
 pub fn short(text: &str, limit: usize) -> String {
     let cleaned = line(text);
     let Some((cut, _)) = cleaned.char_indices().nth(limit) else { return cleaned };
     let kept = cleaned.char_indices().nth(limit.saturating_sub(3)).map_or(cut, |(at, _)| at);
     let end = cleaned[..kept].rfind(' ').filter(|space| *space > kept / 2).unwrap_or(kept);
-    format!("{}...", cleaned[..end].trim_end())
+    let mut shortened = cleaned[..end].trim_end();
+    while let Some((before, last)) = shortened.rsplit_once(' ')
+        && last.ends_with(|sign: char| sign.is_ascii_digit())
+    {
+        shortened = before.trim_end();
+    }
+    format!("{shortened}...")
 }
 
 /// A cleaned name of at most `limit` characters; the middle goes, since names differ at their ends.
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(short("one two three four", 12), "one two...");
         assert_eq!(short("onetwothreefour", 12), "onetwothr...");
         assert_eq!(short("one two", 12), "one two");
+        assert_eq!(short("waits of 2.41 s each", 17), "waits of...");
         assert_eq!(name("meta-llama/Llama-3.1-8B-Instruct", 20), "meta-llam...Instruct");
         assert_eq!(name("short", 20), "short");
         assert_eq!(name(&"é".repeat(100), 10).chars().count(), 10);

@@ -135,7 +135,7 @@ pub fn part_of(value: f64, whole: f64, unit: &str) -> String {
     }
     let scale = Scale::of(unit, whole);
     let digits = decimals(whole / scale.per);
-    let smallest = 10f64.powi(-(digits as i32));
+    let smallest = 0.1f64.powi(i32::try_from(digits).unwrap_or(9));
     match value / scale.per {
         0.0 => scale.attach("0"),
         scaled if scaled > 0.0 && scaled < smallest / 2.0 => format!("<{}", scale.attach(&fixed(smallest, digits))),
@@ -184,7 +184,8 @@ pub fn movement(from: Option<f64>, to: Option<[f64; 2]>, unit: &str) -> Movement
 fn interval(range: [f64; 2], scale: &Scale, precision: Option<usize>) -> String {
     let [low, high] = range.map(|value| value / scale.per);
     let size = low.abs().max(high.abs());
-    let own = if scale.per == 0.01 { 0 } else { decimals(size) };
+    let counted = scale.whole && low.fract() == 0.0 && high.fract() == 0.0;
+    let own = if scale.per == 0.01 || counted { 0 } else { decimals(size) };
     let mut digits = precision.map_or(own, |other| other.min(own));
     let finest = decimals(size) + 1;
     while digits < finest && (fixed(size, digits) == fixed(0.0, digits) || low != high && fixed(low, digits) == fixed(high, digits)) {

@@ -12,6 +12,10 @@ pub(crate) const SENTENCE_LIMIT: usize = 600;
 pub(crate) const PHRASE_LIMIT: usize = 240;
 /// Characters of a name.
 pub(crate) const NAME_LIMIT: usize = 60;
+/// Rows of a table on a page; the document has them all.
+pub(crate) const ROW_LIMIT: usize = 300;
+/// Share of the loss from which a check matters.
+const MATERIAL: f64 = 0.05;
 /// Confidence from which the screen asks for no reason.
 const HIGH_CONFIDENCE: f64 = 0.9;
 
@@ -76,7 +80,7 @@ pub(crate) fn since(report: &Report) -> String {
     let window = &report.window;
     let mut phrase = if clock::is_wall_time(window.start_ns) && window.end_ns >= window.start_ns {
         let from_ns = window.onset_ns.unwrap_or(window.start_ns);
-        let times = clock::same_day(&[from_ns, window.end_ns]);
+        let times = clock::together(&[from_ns, window.end_ns]);
         let (from, end) = (&times[0], &times[1]);
         match (window.onset_ns, window.ongoing) {
             (Some(_), Some(true)) => format!("Since {from}, still so at {end}"),
@@ -91,7 +95,7 @@ pub(crate) fn since(report: &Report) -> String {
     };
     if window.engines > 0 {
         let counted = match report.verdict.status {
-            Status::Localized => format!("{} of {}", window.affected, window.engines),
+            Status::Localized if window.affected > 0 => format!("{} of {}", window.affected, window.engines),
             _ => window.engines.to_string(),
         };
         let engines = format!("{counted} {}", if window.engines == 1 { "engine" } else { "engines" });
@@ -161,16 +165,14 @@ pub(crate) fn present(change: &Change) -> String {
     }
 }
 
-/// What it takes: `restart, 74 s to reload`.
+/// What it takes: `restart, 74 s to reload`; empty when unknown.
 pub(crate) fn interruption(change: &Change) -> String {
     let needs = match change.needs.as_str() {
-        "" | "none" => "no restart".to_owned(),
+        "none" => "no restart".to_owned(),
         needs => clean::short(needs, NAME_LIMIT),
     };
-    match change.reload_s {
-        Some(reload_s) => format!("{needs}, {} to reload", figures::duration(reload_s)),
-        None => needs,
-    }
+    let reload = change.reload_s.map(|reload_s| format!("{} to reload", figures::duration(reload_s)));
+    [needs, reload.unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// A prediction in words.
@@ -211,6 +213,11 @@ pub(crate) fn role(finding: &Finding) -> String {
     }
 }
 
+/// What stands under a table that was cut; empty where it was not.
+pub(crate) fn more_rows(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("{} more rows in the JSON document", figures::count(more as u64)) }
+}
+
 /// Fixes of one verdict, in the order given.
 pub(crate) fn remedies<'a>(report: &'a Report, verdict: &str) -> Vec<&'a Remedy> {
     report.futile.iter().filter(|remedy| remedy.verdict == verdict).collect()
@@ -229,12 +236,8 @@ pub(crate) fn window(report: &Report) -> String {
     if !clock::is_wall_time(window.start_ns) {
         return length.unwrap_or_default();
     }
-    let end = match clock::same_day(&[window.start_ns, window.end_ns]) {
-        times if times[0].len() == clock::time(0).len() => times[1].clone(),
-        _ => clock::date_time(window.end_ns),
-    };
     let length = length.map(|length| format!(", {length}")).unwrap_or_default();
-    format!("{} to {end}{length}", clock::date_time(window.start_ns))
+    format!("{}{length}", clock::dated_span(window.start_ns, window.end_ns))
 }
 
 /// Length of the window in seconds, where it has one.
@@ -245,15 +248,26 @@ pub(crate) fn window_s(report: &Report) -> Option<f64> {
 
 /// Checks that could not tell: what could own most first, those without a bound last.
 pub(crate) fn unknown_by_size(report: &Report) -> Vec<&Unknown> {
-    let size = |unknown: &Unknown| unknown.could_own_share.or(unknown.could_own.as_ref().map(|_| 0.0)).unwrap_or(-1.0);
+    let size = |unknown: &Unknown| {
+        let amount = unknown.could_own.as_ref().map(|amount| amount.value);
+        (unknown.could_own_share.or(amount.map(|_| 0.0)).unwrap_or(-1.0), amount.unwrap_or(0.0))
+    };
     let mut sorted: Vec<&Unknown> = report.unknown.iter().collect();
-    sorted.sort_by(|left, right| size(right).total_cmp(&size(left)));
+    sorted.sort_by(|left, right| {
+        let (left, right) = (size(left), size(right));
+        right.0.total_cmp(&left.0).then(right.1.total_cmp(&left.1))
+    });
     sorted
 }
 
-/// The check whose recording would decide most: the largest that could not tell and says how to record it.
+/// The check whose recording would decide most, among those that say how to record it: the largest material one, else one that
+/// nothing bounds, else the largest.
 pub(crate) fn decisive(report: &Report) -> Option<&Unknown> {
-    unknown_by_size(report).into_iter().find(|unknown| !unknown.record_with.is_empty())
+    let recordable: Vec<&Unknown> = unknown_by_size(report).into_iter().filter(|unknown| !unknown.record_with.is_empty()).collect();
+    let material = |unknown: &&Unknown| unknown.could_own_share.is_some_and(|share| share >= MATERIAL);
+    let unbounded = |unknown: &&Unknown| unknown.could_own_share.is_none() && unknown.could_own.is_none();
+    let found = recordable.iter().copied().find(|unknown| material(unknown));
+    found.or_else(|| recordable.iter().copied().find(|unknown| unbounded(unknown))).or(recordable.first().copied())
 }
 
 /// One recording, and the checks it would decide.
@@ -266,11 +280,11 @@ pub(crate) struct Recording<'a> {
     pub(crate) decides: Vec<&'a Unknown>,
 }
 
-/// The checks that could not tell, by the recording they need: one command often decides several.
+/// The checks that could not tell, by the recording they need: one command often decides several. The cost is that of the first.
 pub(crate) fn recordings(report: &Report) -> Vec<Recording<'_>> {
     let mut recordings: Vec<Recording<'_>> = Vec::new();
     for unknown in unknown_by_size(report) {
-        match recordings.iter_mut().find(|recording| recording.command == unknown.record_with && recording.cost == unknown.record_cost) {
+        match recordings.iter_mut().find(|recording| recording.command == unknown.record_with) {
             Some(recording) => recording.decides.push(unknown),
             None => recordings.push(Recording { command: &unknown.record_with, cost: &unknown.record_cost, decides: vec![unknown] }),
         }
@@ -337,15 +351,19 @@ pub(crate) fn place(issue: &InputIssue) -> String {
     [source, place].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// `engine 0.33.0, model, 1 x GPU`: what was measured, as far as it is known.
-pub(crate) fn subject(report: &Report) -> String {
-    let subject = &report.subject;
-    let engine = format!("{} {}", clean::name(&subject.engine, NAME_LIMIT), clean::name(&subject.engine_version, NAME_LIMIT));
-    let gpu = match (subject.gpu_count, clean::name(&subject.gpu, NAME_LIMIT)) {
+/// `8 x NVIDIA H100`; empty when unknown.
+pub(crate) fn devices(report: &Report) -> String {
+    match (report.subject.gpu_count, clean::name(&report.subject.gpu, NAME_LIMIT)) {
         (_, gpu) if gpu.is_empty() => String::new(),
         (0 | 1, gpu) => gpu,
         (gpu_count, gpu) => format!("{gpu_count} x {gpu}"),
-    };
-    let parts = [engine.trim().to_owned(), clean::name(&subject.model, NAME_LIMIT), gpu];
+    }
+}
+
+/// What was measured, as far as it is known: `vllm 0.33.0, model, 8 x NVIDIA H100`.
+pub(crate) fn subject(report: &Report) -> String {
+    let subject = &report.subject;
+    let engine = format!("{} {}", clean::name(&subject.engine, NAME_LIMIT), clean::name(&subject.engine_version, NAME_LIMIT));
+    let parts = [engine.trim().to_owned(), clean::name(&subject.model, NAME_LIMIT), devices(report)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }

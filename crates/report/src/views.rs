@@ -1,7 +1,7 @@
 //! The list of views. One more view is one file below and one line here.
 
 pub mod explain;
-//pub mod html;
+pub mod html;
 pub mod json;
 pub mod markdown;
 pub mod terminal;
@@ -9,8 +9,7 @@ pub mod verify;
 
 use analysis::contract::Report;
 
-#[derive(Debug)]
-pub struct Curve;
+use self::html::Curve;
 use self::terminal::TerminalOptions;
 
 /// What the views of a diagnosis take besides the report itself.
@@ -45,6 +44,12 @@ pub const VIEWS: &[View] = &[
     },
     View { id: "json", summary: "the whole document, for tools", extension: "json", render: |report, _| json::render(report) },
     View { id: "markdown", summary: "a text to paste into an issue", extension: "md", render: |report, _| markdown::render(report) },
+    View {
+        id: "html",
+        summary: "one self-contained page with charts",
+        extension: "html",
+        render: |report, options| html::render(report, options.curves),
+    },
 ];
 
 /// The view with this id.

@@ -93,12 +93,12 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn flow<'a>(items: impl Iterator<Item = &'a str>, separator: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let fitting = |item: &str| if clean::columns(item) <= width { vec![item.to_owned()] } else { cut(item, width) };
-    fill(items.flat_map(fitting), separator, width)
+    fill(items.map(fitting), separator, width)
 }
 
 /// Wraps a shell command at spaces outside quotes; all lines but the last end in a backslash.
 pub fn command(text: &str, width: usize) -> Vec<String> {
-    let mut lines = fill(shell_words(text).into_iter(), " ", width.saturating_sub(2));
+    let mut lines = fill(shell_words(text).into_iter().map(|word| vec![word]), " ", width.saturating_sub(2));
     let last = lines.len().saturating_sub(1);
     for line in lines.iter_mut().take(last) {
         line.push_str(" \\");
@@ -114,17 +114,18 @@ pub fn is_command(text: &str) -> bool {
     starts_low && !sentence
 }
 
-/// Fills lines with items, whatever their size.
-fn fill(items: impl Iterator<Item = String>, separator: &str, width: usize) -> Vec<String> {
+/// Fills lines with items, whatever their size. An item comes in pieces; each piece but the last ends its line.
+fn fill(items: impl Iterator<Item = Vec<String>>, separator: &str, width: usize) -> Vec<String> {
     let mark = separator.trim_end();
     let mut lines: Vec<String> = Vec::new();
     let mut used = 0;
-    for item in items {
-        let joined = used + clean::columns(separator) + clean::columns(&item);
+    for mut pieces in items {
+        let Some(first) = pieces.first() else { continue };
+        let joined = used + clean::columns(separator) + clean::columns(first);
         if let Some(line) = lines.last_mut() {
-            if joined <= width {
+            if joined <= width && pieces.len() == 1 {
                 line.push_str(separator);
-                line.push_str(&item);
+                line.push_str(first);
                 used = joined;
                 continue;
             }
@@ -132,8 +133,8 @@ fn fill(items: impl Iterator<Item = String>, separator: &str, width: usize) -> V
                 line.push_str(mark);
             }
         }
-        used = clean::columns(&item);
-        lines.push(item);
+        used = pieces.last().map_or(0, |last| clean::columns(last));
+        lines.append(&mut pieces);
     }
     lines.into_iter().map(|line| line.replace(NO_BREAK, " ")).collect()
 }
@@ -207,8 +208,7 @@ mod tests {
     use super::*;
 
     fn check(lines: &[String], expected: &Expect) {
-        let text: String = lines.iter().map(|line| format!("{line}|\n")).collect();
-        expected.assert_eq(&text);
+        expected.assert_eq(&lines.iter().map(|line| format!("{line}|\n")).collect::<Vec<_>>().concat());
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
             &expect![[r#"
                 KV full? no, 9 %.|
                 preempted? 0.|
-                step at token.|
+                step at token|
                 budget? no, 2 %|
             "#]],
         );

@@ -49,15 +49,13 @@ fn write_scrape(out: &mut impl Write, at: usize, series: usize) -> std::io::Resu
     for (name, mean_ms) in HISTOGRAMS {
         written += histogram(out, &format!("vllm:{name}"), finished, mean_ms)?;
     }
-    writeln!(out, "# HELP http_request_duration_seconds Latency by handler, method and status.")?;
-    writeln!(out, "# TYPE http_request_duration_seconds histogram")?;
-    for at in written..series {
-        let bound = BOUNDS[at % BOUNDS.len()];
-        let labels = format!("handler=\"/v1/route/{}\",method=\"POST\",status=\"2xx\"", at / BOUNDS.len());
-        writeln!(
-            out,
-            "http_request_duration_seconds_bucket{{{labels},engine=\"0\",model_name=\"meta-llama/Llama-3.1-8B-Instruct\",le=\"{bound}\"}} {finished}.0"
-        )?;
+    let size = BOUNDS.len() + 2;
+    for route in 0..series.saturating_sub(written) / size {
+        written += histogram(out, &format!("http_request_duration_seconds_of_route_{route}"), finished, 5700)?;
+    }
+    writeln!(out, "# HELP http_requests_total Requests by handler.\n# TYPE http_requests_total counter")?;
+    for handler in written..series {
+        writeln!(out, "http_requests_total{{handler=\"/v1/route/{handler}\",method=\"POST\",status=\"2xx\"}} {finished}.0")?;
     }
     Ok(())
 }

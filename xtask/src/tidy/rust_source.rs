@@ -71,7 +71,8 @@ fn blanked(text: &str) -> String {
     let mut code = Vec::with_capacity(bytes.len());
     while code.len() < bytes.len() {
         let at = code.len();
-        let length = if at > 0 && is_word_byte(bytes[at - 1]) && !matches!(bytes[at], b'"' | b'\'') { 0 } else { literal_or_comment(&bytes[at..]) };
+        let length =
+            if at > 0 && is_word_byte(bytes[at - 1]) && !matches!(bytes[at], b'"' | b'\'') { 0 } else { literal_or_comment(&bytes[at..]) };
         if length == 0 {
             code.push(bytes[at]);
         } else {
@@ -90,6 +91,7 @@ fn literal_or_comment(rest: &[u8]) -> usize {
         [b'/', b'*', ..] => block_comment(rest),
         [b'"', ..] => quoted(rest),
         [b'b' | b'c', b'"', ..] => 1 + quoted(&rest[1..]),
+        [b'b', b'\'', ..] => 1 + literal_or_comment(&rest[1..]),
         [b'r', b'"' | b'#', ..] => raw(rest, 1),
         [b'b' | b'c', b'r', b'"' | b'#', ..] => raw(rest, 2),
         [b'\'', b'\\', ..] => 2 + rest.iter().skip(3).position(|&byte| byte == b'\'').map_or(0, |end| end + 2),
@@ -150,6 +152,7 @@ mod tests {
         let text = r##"
 fn first<'a>(x: &'a str) -> bool {
     let _ = ['{', '\'', '}', 'é'];
+    let _ = [b'"', b'{', b'\'', b'\\'];
     // } fn not_one() {
     /* } /* nested } */ */
     let _ = "}\"}" == r#"} " }"# || b"}" == br"}";
@@ -164,7 +167,7 @@ trait Shape {
     }
 }
 "##;
-        let expected = [("first", 7), ("given", 4), ("inner", 1)].map(|(name, lines)| (name.to_string(), lines));
+        let expected = [("first", 8), ("given", 4), ("inner", 1)].map(|(name, lines)| (name.to_string(), lines));
         assert_eq!(sizes(text), expected);
     }
 

@@ -10,7 +10,7 @@ use crate::predict::Movement;
 use crate::record;
 use crate::seats::{Headroom, Seats, headroom, tpot_s};
 use crate::situation::Situation;
-use crate::words::{count, percent, plural, seconds};
+use crate::words::{count, digits, percent, plural, seconds};
 
 check! {
     /// Requests wait for a seat (`max_num_seqs`, slots) while KV cache and steps have room.
@@ -43,18 +43,22 @@ const KV_NEAR_FULL: f64 = 0.9;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let Some(cap) = situation.load.seats else {
+        if situation.evidence.has_timeline() && situation.gates.waited_s <= 0.0 {
+            return clear(vec![("waiting_max", 0.0)], "nobody waited at any scrape; the seat limit itself is not known");
+        }
+        if let Some(usage) = situation.load.kv_usage_max.filter(|&usage| usage >= KV_NEAR_FULL) {
+            return clear(
+                vec![("kv_usage_max", usage)],
+                format!("the KV cache is full ({}): no seat more could be filled", percent(usage)),
+            );
+        }
         return Answer::CannotTell(record::scrapes(
             &["config.max_num_seqs", "engine.running", "engine.waiting"],
             "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it",
-            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
         ));
     };
     if situation.evidence.has_timeline() { from_timeline(situation, cap) } else { from_figures(situation, cap) }
-}
-
-/// First-token time that no phase explains, s per request: a queue could hide there.
-fn unsplit_first_token_s(situation: &Situation<'_>) -> f64 {
-    situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()
 }
 
 fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
@@ -77,13 +81,12 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
             );
         }
         Headroom::Yes(seats) => (measured(situation), owned(situation, share), Some(seats)),
-        Headroom::Maybe { seats, low } => {
-            (Basis::Bound, Extent::Fraction { lo: if low { share } else { 0.0 }, mid: share, hi: share }, Some(seats))
-        }
+        // Both bounds of the law agree that more seats gain: what is owned does not hang on where the truth lies.
+        Headroom::Maybe { seats, low: true } => (Basis::Derived, owned(situation, share), Some(seats)),
+        Headroom::Maybe { seats, low: false } => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, Some(seats)),
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
-    let kv =
-        situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
     let waiting_s = seconds(queue_s);
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
@@ -95,6 +98,11 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
         context_only: false,
     }))
+}
+
+/// What is free of a cache: never rounded up to all of it.
+fn free(usage: f64) -> String {
+    if usage > 0.0 && usage < 0.005 { "over 99 %".into() } else { percent(1.0 - usage) }
 }
 
 fn measured(situation: &Situation<'_>) -> Basis {
@@ -140,7 +148,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         return Answer::CannotTell(record::scrapes(
             &["engine.running", "engine.waiting"],
             format!("the limit is {}, but nothing says how many ran or waited", plural(cap, "seat")),
-            Some(situation.phase_s(Phase::Queue) + unsplit_first_token_s(situation)),
+            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
         ));
     }
     if load.running_max > 0.0 && !at_cap(load.running_max, cap) || !crowded {
@@ -154,7 +162,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
     }
     let queue_s = situation.phase_s(Phase::Queue);
     let queue = if queue_s > 0.0 { format!("requests wait {} for one of them", seconds(queue_s)) } else { "others wait outside".into() };
-    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", percent(1.0 - usage)));
+    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
     let claims = vec![Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed }];
     Answer::Found(Box::new(Found {
         summary: format!("all {} are taken and {queue}{kv}", plural(cap, "seat")),
@@ -173,15 +181,7 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
     let to =
         seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
     let reload_s = situation.evidence.reload_s;
-    let throughput = match seats {
-        Some(seats) => format!(
-            "{} req/s, unchanged (arrivals); ceiling {} -> {}",
-            crate::words::digits(situation.load.arrivals_per_s.unwrap_or_default()),
-            crate::words::digits(seats.ceiling_now),
-            crate::words::digits(seats.ceiling_then)
-        ),
-        None => String::new(),
-    };
+    let throughput = seats.map_or_else(String::new, |seats| throughput(situation, &seats));
     Hypothesis {
         id: String::new(),
         change: Change {
@@ -202,8 +202,21 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
     }
 }
 
+/// What the change does to throughput: nothing while arrivals are below the present ceiling, else it follows them.
+fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
+    let engines = situation.load.engine_count.max(1) as f64;
+    let arrivals = situation.load.arrivals_per_s.unwrap_or_default();
+    let (now, then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
+    let ceiling = format!("ceiling {} -> {}", digits(now), digits(then));
+    if arrivals <= now {
+        format!("{} req/s, unchanged (arrivals); {ceiling}", digits(arrivals))
+    } else {
+        format!("{} -> {} req/s (arrivals); {ceiling}", digits(situation.load.finished_per_s.unwrap_or(now)), digits(arrivals.min(then)))
+    }
+}
+
 fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
-    let limit = seats.and_then(|seats| tpot_interval(situation, seats.running_then)).map(|(_, hi)| hi);
+    let limit = seats.and_then(|seats| tpot_interval(situation, seats.to)).map(|(_, hi)| hi);
     match limit {
         Some(limit) => format!("preemptions move or TPOT mean passes {}", seconds(limit)),
         None => "preemptions move or TPOT grows faster than throughput".into(),
@@ -215,19 +228,17 @@ fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
 const RATIO_SPREAD: f64 = 0.10;
 
 /// TPOT after the change: measured TPOT x law(new batch) / law(present batch), over the span of the law.
-fn tpot_interval(situation: &Situation<'_>, running_then: f64) -> Option<(f64, f64)> {
+fn tpot_interval(situation: &Situation<'_>, to: f64) -> Option<(f64, f64)> {
     let measured = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean())?;
     let (uncached, output) = (situation.load.uncached_tokens?, situation.load.output_tokens?);
     let arrivals = situation.load.arrivals_per_s? / situation.load.engine_count.max(1) as f64;
     let running_now = (situation.load.running_mean / situation.load.engine_count.max(1) as f64).max(1.0);
     let ratios = situation.law.span()?.map(|law| {
-        let then = crate::seats::equilibrium(&law, arrivals, uncached, output)
-            .unwrap_or(f64::INFINITY)
-            .min(running_then.max(2.0 * situation.load.seats.unwrap_or(1.0)));
+        let then = crate::seats::equilibrium(&law, arrivals, uncached, output).unwrap_or(to).min(to);
         tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
     });
     let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
-    (lo.is_finite() && hi.is_finite() && lo > 0.0).then(|| (measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
+    (lo.is_finite() && hi.is_finite() && lo > 0.0).then_some((measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
 }
 
 fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seats>) -> Vec<crate::contract::Prediction> {
@@ -241,19 +252,16 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
     let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Up, tpot_from).guard();
     let running = Movement::new("engine.running.max", "running", "request", Direction::Up, Some(cap)).to(cap + 1.0, to, "the cap itself");
     let wait = seats.filter(|_| known).map(|seats| wait_then_s(situation, seats));
-    let (queue, ttft) = match wait {
-        Some(wait_s) => {
-            let rest = (ttft_s - queue_s).max(0.0);
-            let basis = "measured queue removed; what is left waits by M/M/c at the new cap";
-            // The rest of TTFT follows the step: prefill shares it with the larger batch.
-            (queue.to(0.0, wait_s, basis), ttft.to(0.9 * rest, 2.0 * rest + wait_s, basis))
-        }
-        None => {
-            let why = "no step law from this window: direction only";
-            (queue.refused(why), ttft.refused(why))
-        }
+    let (queue, ttft) = if let Some(wait_s) = wait {
+        let rest = (ttft_s - queue_s).max(0.0);
+        let basis = "measured queue removed; what is left waits by M/M/c at the new cap";
+        // The rest of TTFT follows the step: prefill shares it with the larger batch.
+        (queue.to(0.0, wait_s, basis), ttft.to(0.9 * rest, 2.0 * rest + wait_s, basis))
+    } else {
+        let why = "no step law from this window: direction only";
+        (queue.refused(why), ttft.refused(why))
     };
-    let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.running_then)) {
+    let tpot = match seats.and_then(|seats| tpot_interval(situation, seats.to)) {
         Some((lo, hi)) => tpot.to(lo, hi, "measured TPOT x step law at the new batch / at the present one, 10 % either way"),
         None => tpot.refused("no step law from this window: direction only"),
     };

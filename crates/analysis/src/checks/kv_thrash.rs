@@ -56,15 +56,16 @@ fn find(situation: &Situation<'_>) -> Answer {
     if preempted <= 0.0 || share < PREEMPTED_SHARE || usage.is_some_and(|usage| usage < NEAR_FULL) {
         return clear(
             vec![("preempted_per_finished", if preempted > 0.0 { share } else { 0.0 }), ("kv_usage_max", usage.unwrap_or(0.0))],
-            format!(
-                "{} preemptions over {} finished requests, KV usage at most {}",
-                count(preempted),
-                count(finished),
-                percent(usage.unwrap_or(0.0))
-            ),
+            cleared(preempted, finished, usage),
         );
     }
     Answer::Found(Box::new(found(situation, preempted, finished, share)))
+}
+
+fn cleared(preempted: f64, finished: f64, usage: Option<f64>) -> String {
+    let over = if finished > 0.0 { format!(" over {} finished requests", count(finished)) } else { String::new() };
+    let peak = usage.map_or_else(String::new, |usage| format!(", KV usage peaks at {}", percent(usage)));
+    format!("{} preemptions{over}{peak}", count(preempted))
 }
 
 fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
@@ -75,9 +76,14 @@ fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
         _ => Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "kv.usage"],
             "no preemption counter and no KV usage",
-            Some(situation.phase_s(Phase::Queue) + situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()),
+            // A shortage of blocks would stop the batch short of its seats: who runs at exactly the limit has blocks.
+            Some(if running_at_seats(situation) { 0.0 } else { situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s() }),
         )),
     }
+}
+
+fn running_at_seats(situation: &Situation<'_>) -> bool {
+    situation.load.seats.is_some_and(|seats| crate::gates::at_cap(situation.load.running_max, seats))
 }
 
 fn found(situation: &Situation<'_>, preempted: f64, finished: f64, share: f64) -> Found {

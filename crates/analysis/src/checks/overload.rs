@@ -56,6 +56,13 @@ fn find(situation: &Situation<'_>) -> Answer {
             );
         }
     }
+    if !load.growing && load.growing_engines > 0 {
+        return Answer::CannotTell(record::scrapes(
+            &["requests per replica at the router"],
+            format!("requests pile up on {} of {} engines only: the others may have room", load.growing_engines, load.engine_count),
+            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
+        ));
+    }
     if !load.growing && !saturated {
         return match rho {
             Some(rho) => clear(

@@ -76,7 +76,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     }
     Answer::Found(Box::new(found(
         situation,
-        &Delays { server_s, client_s, held_s },
+        &Delays { server: server_s, client: client_s, held: held_s },
         together,
         if stamped { Basis::Measured } else { Basis::Derived },
     )))
@@ -97,14 +97,15 @@ fn client_was_starved(situation: &Situation<'_>) -> Option<bool> {
 }
 
 /// Times to first token at both ends and what was held, s.
+#[derive(Clone, Copy)]
 struct Delays {
-    server_s: f64,
-    client_s: f64,
-    held_s: f64,
+    server: f64,
+    client: f64,
+    held: f64,
 }
 
 fn found(situation: &Situation<'_>, delays: &Delays, together: f64, basis: Basis) -> Found {
-    let Delays { server_s, client_s, held_s } = *delays;
+    let Delays { server: server_s, client: client_s, held: held_s } = *delays;
     let mut rows = vec![
         figure("server.ttft.mean", server_s, "s", "scrapes"),
         figure("client.ttft.mean", client_s, "s", "client rows"),
@@ -189,7 +190,7 @@ fn assemble(
 }
 
 fn predictions(situation: &Situation<'_>, delays: &Delays, itl: Option<f64>) -> Vec<crate::contract::Prediction> {
-    let Delays { server_s, client_s, held_s } = *delays;
+    let Delays { server: server_s, client: client_s, held: held_s } = *delays;
     let rest = (client_s - held_s).max(server_s);
     let e2e_s = situation.account.total_mean_s();
     let mut list = vec![
@@ -269,6 +270,6 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
         vec![Claim { phase: Phase::Stream, what: Extent::exactly(1.0), basis: Basis::Typed }],
         held_s,
         rows,
-        predictions(situation, &Delays { server_s, client_s, held_s }, Some(server_itl)),
+        predictions(situation, &Delays { server: server_s, client: client_s, held: held_s }, Some(server_itl)),
     )))
 }

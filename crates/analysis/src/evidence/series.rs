@@ -128,12 +128,16 @@ fn use_log_gauges(evidence: &mut Evidence) {
     const FROM_LOG: &str = "{source=\"log\"}";
     for engine in evidence.engines.values_mut() {
         let logged: Vec<String> = engine.series.keys().filter(|name| name.ends_with(FROM_LOG)).cloned().collect();
+        if let Some(waiting) = engine.series.get(&format!("engine.waiting{FROM_LOG}")) {
+            evidence.logged_waiting.push(waiting.clone());
+        }
+        let scraped = engine.series.get("engine.running").is_some_and(|series| series.len() > 1);
         for name in logged {
             let series = engine.series.remove(&name).unwrap_or_default();
             let plain = name.trim_end_matches(FROM_LOG).to_string();
             let scraped_len = engine.series.get(&plain).map_or(0, Series::len);
-            if scraped_len <= 1 && series.len() > scraped_len {
-                evidence.from_log = true;
+            if !scraped && scraped_len <= 1 && series.len() > scraped_len {
+                evidence.from_log |= plain == "engine.running";
                 engine.series.insert(plain, series);
             }
         }

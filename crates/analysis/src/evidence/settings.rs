@@ -80,27 +80,43 @@ fn add_typed(capture: &Capture, run_idx: u32, settings: &mut Settings) {
     }
 }
 
-/// Seconds an engine of this arm took from start to ready, from its start-up log lines: loading plus initializing.
+/// Seconds an engine of this arm took from its first start-up line to ready: by the stamps of its log (whole seconds),
+/// or by what its lines say loading and initializing took, whichever is longer.
 pub(super) fn reload_s(capture: &Capture, run_idx: u32) -> Option<f64> {
-    let field = |fields: &str, key: &str| -> Option<f64> {
-        fields.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
-    };
-    let mut total: Option<f64> = None;
-    let mut by_kind: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut by_replica: BTreeMap<String, StartUp> = BTreeMap::new();
     for row in capture.tables.logs.rows().filter(|row| row.run_idx == run_idx) {
-        let kind = capture.text(row.kind);
-        if matches!(kind, "weights_loaded" | "model_loaded" | "engine_initialized" | "graphs_captured")
-            && let Some(seconds) = field(capture.text(row.fields), "seconds")
-        {
-            by_kind.insert((capture.text(row.replica).to_string(), kind.to_string()), seconds);
+        let start_up = by_replica.entry(capture.text(row.replica).to_string()).or_default();
+        start_up.read(capture.text(row.kind), capture.text(row.fields), row.t_ns);
+    }
+    by_replica.values().filter_map(StartUp::seconds).reduce(f64::max)
+}
+
+/// Start-up lines of one engine.
+#[derive(Default)]
+struct StartUp {
+    banner_ns: Option<i64>,
+    ready_ns: Option<i64>,
+    loading_s: f64,
+    initializing_s: f64,
+}
+
+impl StartUp {
+    fn read(&mut self, kind: &str, fields: &str, t_ns: i64) {
+        let said_s = fields.split(' ').find_map(|pair| pair.strip_prefix("seconds=")?.parse::<f64>().ok());
+        match kind {
+            "banner" => self.banner_ns = self.banner_ns.or(Some(t_ns)),
+            "weights_loaded" | "model_loaded" => self.loading_s = self.loading_s.max(said_s.unwrap_or(0.0)),
+            "engine_initialized" => {
+                self.initializing_s = said_s.unwrap_or(0.0);
+                self.ready_ns = Some(t_ns);
+            }
+            _ => {}
         }
     }
-    let replicas: std::collections::BTreeSet<String> = by_kind.keys().map(|(replica, _)| replica.clone()).collect();
-    for replica in replicas {
-        let of = |kind: &str| by_kind.get(&(replica.clone(), kind.to_string())).copied();
-        let load = of("model_loaded").or_else(|| of("weights_loaded"));
-        let sum = load.unwrap_or(0.0) + of("engine_initialized").or_else(|| of("graphs_captured")).unwrap_or(0.0);
-        total = Some(total.map_or(sum, |known: f64| known.max(sum)));
+
+    fn seconds(&self) -> Option<f64> {
+        let stamped_s = self.banner_ns.zip(self.ready_ns).map_or(0.0, |(banner, ready)| (ready - banner) as f64 * 1e-9);
+        let said_s = self.loading_s + self.initializing_s;
+        Some(stamped_s.max(said_s)).filter(|seconds| *seconds > 0.0)
     }
-    total
 }

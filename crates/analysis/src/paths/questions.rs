@@ -56,9 +56,9 @@ impl Asked {
         self
     }
 
-    /// The reason up to its first semicolon.
+    /// The reason up to its first semicolon; empty for what could not be told.
     pub fn brief(&self) -> &str {
-        self.because.split(';').next().unwrap_or_default()
+        if self.answer == "cannot tell" { "" } else { self.because.split(';').next().unwrap_or_default() }
     }
 }
 
@@ -81,7 +81,7 @@ question!(
         }
         Asked::yes_no(
             excess >= 0.25 * first,
-            format!("{} of {} is beyond the reference; decode {}", seconds(excess), seconds(first), seconds(s.phase_s(Phase::Decode))),
+            format!("{} of {}; beyond the reference, decode takes {}", seconds(excess), seconds(first), seconds(s.phase_s(Phase::Decode))),
         )
     }
 );

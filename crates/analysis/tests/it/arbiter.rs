@@ -25,7 +25,8 @@ fn extent() -> impl Strategy<Value = Extent> {
 }
 
 fn claims() -> impl Strategy<Value = Vec<(usize, Claim)>> {
-    let claim = (0..OWNERS.len(), 0..PHASES.len(), extent()).prop_map(|(owner, phase, what)| (owner, Claim { phase: PHASES[phase], what, basis: Basis::Measured }));
+    let claim = (0..OWNERS.len(), 0..PHASES.len(), extent())
+        .prop_map(|(owner, phase, what)| (owner, Claim { phase: PHASES[phase], what, basis: Basis::Measured }));
     proptest::collection::vec(claim, 0..12)
 }
 
@@ -33,7 +34,8 @@ fn ledger() -> impl Strategy<Value = Ledger> {
     proptest::collection::vec((1i64..1_000_000, proptest::collection::vec(0.0..5.0f64, 1..10)), 3).prop_map(|phases| {
         let mut ledger = Ledger::default();
         for (phase, (size, weights)) in PHASES.into_iter().zip(phases) {
-            let spans: Vec<(i64, i64, f64)> = weights.iter().enumerate().map(|(at, &weight)| (100 * at as i64, 100 * (at as i64 + 1), weight)).collect();
+            let spans: Vec<(i64, i64, f64)> =
+                weights.iter().enumerate().map(|(at, &weight)| (100 * at as i64, 100 * (at as i64 + 1), weight)).collect();
             ledger.add_spread(phase, size, &spans);
         }
         ledger

@@ -27,7 +27,11 @@ fn a_healthy_system_has_no_cause() {
 
 #[test]
 fn every_account_sums_to_its_whole() {
-    for synthetic in [Synthetic::default(), Synthetic { seat_wait_s: 2.0, ..Synthetic::default() }, Synthetic { held_s: 0.5, kv_wait_s: 1.0, ..Synthetic::default() }] {
+    for synthetic in [
+        Synthetic::default(),
+        Synthetic { seat_wait_s: 2.0, ..Synthetic::default() },
+        Synthetic { held_s: 0.5, kv_wait_s: 1.0, ..Synthetic::default() },
+    ] {
         let report = report(&synthetic);
         let total: i64 = report.accounts.request.iter().map(|part| part.total_ns).sum();
         assert_eq!(total, report.accounts.request_total_ns);

@@ -1,5 +1,5 @@
 //! Properties of attribution on synthetic ledgers and captures.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_wrap)]
 
 mod arbiter;
 mod attribution;

@@ -7,50 +7,62 @@ const START: i64 = 1_796_000_000 * SECOND;
 
 /// What to inject. Times are per request, s.
 #[derive(Clone, Debug)]
-pub struct Synthetic {
-    pub seconds: i64,
+pub(crate) struct Synthetic {
+    pub(crate) seconds: i64,
     /// Spacing of client rows; the engine itself is always busy.
-    pub arrivals_per_s: f64,
-    pub seats: f64,
-    pub running: f64,
+    pub(crate) arrivals_per_s: f64,
+    pub(crate) seats: f64,
+    pub(crate) running: f64,
     /// Law of the server: a, b, c.
-    pub law: (f64, f64, f64),
-    pub prompt: f64,
-    pub output: f64,
+    pub(crate) law: (f64, f64, f64),
+    pub(crate) prompt: f64,
+    pub(crate) output: f64,
     /// Queue wait while seats are taken.
-    pub seat_wait_s: f64,
+    pub(crate) seat_wait_s: f64,
     /// Queue wait while KV is full and requests are preempted.
-    pub kv_wait_s: f64,
+    pub(crate) kv_wait_s: f64,
     /// Held by a proxy before the first piece.
-    pub held_s: f64,
+    pub(crate) held_s: f64,
     /// Stretches all times.
-    pub scale: f64,
+    pub(crate) scale: f64,
 }
 
 impl Default for Synthetic {
     fn default() -> Self {
-        Self { seconds: 120, arrivals_per_s: 6.0, seats: 16.0, running: 12.0, law: (0.008, 0.0002, 0.0), prompt: 200.0, output: 100.0, seat_wait_s: 0.0, kv_wait_s: 0.0, held_s: 0.0, scale: 1.0 }
+        Self {
+            seconds: 120,
+            arrivals_per_s: 6.0,
+            seats: 16.0,
+            running: 12.0,
+            law: (0.008, 0.0002, 0.0),
+            prompt: 200.0,
+            output: 100.0,
+            seat_wait_s: 0.0,
+            kv_wait_s: 0.0,
+            held_s: 0.0,
+            scale: 1.0,
+        }
     }
 }
 
 impl Synthetic {
-    pub fn decode_s(&self) -> f64 {
+    pub(crate) fn decode_s(&self) -> f64 {
         self.scale * (self.output - 1.0) * (self.law.0 + self.law.1 * self.running)
     }
 
-    pub fn prefill_s(&self) -> f64 {
+    pub(crate) fn prefill_s(&self) -> f64 {
         self.scale * (self.law.0 + self.law.1 * self.running + self.law.2 * self.prompt)
     }
 
-    pub fn queue_s(&self) -> f64 {
+    pub(crate) fn queue_s(&self) -> f64 {
         self.scale * (self.seat_wait_s + self.kv_wait_s)
     }
 
-    pub fn server_ttft_s(&self) -> f64 {
+    pub(crate) fn server_ttft_s(&self) -> f64 {
         self.queue_s() + self.prefill_s() + self.scale * 0.005
     }
 
-    pub fn build(&self) -> Capture {
+    pub(crate) fn build(&self) -> Capture {
         let mut capture = Capture::new();
         capture.manifest.subject.engine = "vllm".into();
         capture.manifest.subject.provenance = "recorded".into();
@@ -89,7 +101,9 @@ impl Synthetic {
     /// Steps and finished requests up to second `at`.
     fn served_until(&self, at: i64) -> (f64, f64) {
         let steps = |second: i64| 1.0 / (self.law.0 + self.law.1 * self.running_at(second));
-        (0..at).fold((0.0, 0.0), |(done_steps, done), second| (done_steps + steps(second), done + steps(second) * self.running_at(second) / self.output))
+        (0..at).fold((0.0, 0.0), |(done_steps, done), second| {
+            (done_steps + steps(second), done + steps(second) * self.running_at(second) / self.output)
+        })
     }
 
     /// First half of the window waits for seats, second half for KV, so that both may be there at once.
@@ -132,12 +146,12 @@ impl Synthetic {
             ("server.prompt_tokens", self.prompt),
             ("server.output_tokens", self.output),
         ] {
-            self.add_histogram(capture, source_idx, (t_ns, signal, mean * done, done));
+            Self::add_histogram(capture, source_idx, (t_ns, signal, mean * done, done));
         }
-        self.add_histogram(capture, source_idx, (t_ns, "engine.step_tokens", steps * self.running, steps));
+        Self::add_histogram(capture, source_idx, (t_ns, "engine.step_tokens", steps * self.running, steps));
     }
 
-    fn add_histogram(&self, capture: &mut Capture, source_idx: SourceIdx, (t_ns, signal, sum, count): (i64, &str, f64, f64)) {
+    fn add_histogram(capture: &mut Capture, source_idx: SourceIdx, (t_ns, signal, sum, count): (i64, &str, f64, f64)) {
         let row = Histogram {
             t_ns,
             run_idx: 0,

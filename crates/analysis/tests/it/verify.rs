@@ -25,7 +25,9 @@ fn a_fix_is_confirmed_and_its_reverse_refuted() {
 
 #[test]
 fn a_run_against_itself_is_never_confirmed() {
-    for synthetic in [fault(), fix(), Synthetic { kv_wait_s: 1.0, ..Synthetic::default() }, Synthetic { held_s: 0.5, ..Synthetic::default() }] {
+    for synthetic in
+        [fault(), fix(), Synthetic { kv_wait_s: 1.0, ..Synthetic::default() }, Synthetic { held_s: 0.5, ..Synthetic::default() }]
+    {
         let capture = synthetic.build();
         assert_ne!(verify(&capture, &capture, None).outcome, Outcome::Confirmed);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use analysis::{DiagnoseOptions, diagnose};
+use analysis::{DiagnoseOptions, diagnose, symptom};
 use clap::builder::PossibleValuesParser;
 use report::views;
 
@@ -12,18 +12,6 @@ use crate::evidence::{self, Pace};
 use crate::exit::Exit;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
 use crate::{atomic_file, curves, out, quantity};
-
-/// Symptoms a user can state.
-const SYMPTOMS: [&str; 8] = [
-    "high_ttft",
-    "throughput_plateau",
-    "busy_but_slow",
-    "multi_gpu_slower",
-    "slower_after_feature",
-    "users_slow",
-    "uniformly_slow_decode",
-    "tail_spikes",
-];
 
 /// Say what makes serving slow
 ///
@@ -37,7 +25,7 @@ pub(crate) struct Args {
     inputs: Vec<OsString>,
 
     /// What is slow, when you know it
-    #[arg(long, value_name = "SYMPTOM", value_parser = PossibleValuesParser::new(SYMPTOMS))]
+    #[arg(long, value_name = "SYMPTOM", value_parser = symptoms())]
     symptom: Option<String>,
 
     /// What counts as slow: ttft=500ms,tpot=50ms
@@ -70,6 +58,11 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pace: Pace,
+}
+
+/// Symptoms a user can state: all but the absence of one.
+fn symptoms() -> PossibleValuesParser {
+    PossibleValuesParser::new(symptom::IDS.iter().filter(|id| **id != "none"))
 }
 
 /// `--slo`, read.

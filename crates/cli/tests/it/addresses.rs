@@ -55,7 +55,7 @@ fn ctrl_c_ends_the_window_early_and_keeps_what_was_read() {
     let arguments = ["diagnose", "--json", "--window", "10m", "--interval", "100ms", &address];
     let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(800));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap().success());
     let stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || std::io::read_to_string(stdout).unwrap());
     assert!(matches!(program::wait(&mut child), 0 | 1 | 3));

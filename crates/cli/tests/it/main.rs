@@ -10,5 +10,6 @@ mod commands;
 mod help;
 mod outputs;
 mod program;
+mod readme;
 mod same_report;
 mod verify;

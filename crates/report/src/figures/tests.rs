@@ -6,11 +6,8 @@ use super::*;
 
 /// One line per value: what `write` makes of it.
 fn check<T: std::fmt::Debug>(values: &[T], write: impl Fn(&T) -> String, expected: &Expect) {
-    let mut lines = String::new();
-    for value in values {
-        lines.push_str(&format!("{value:?} => {}\n", write(value)));
-    }
-    expected.assert_eq(&lines);
+    let lines: Vec<String> = values.iter().map(|value| format!("{value:?} => {}\n", write(value))).collect();
+    expected.assert_eq(&lines.concat());
 }
 
 #[test]
@@ -87,6 +84,28 @@ fn quantities_pick_the_unit_that_suits_their_size() {
             (125.0, "s"),
             (4000.0, "s"),
             (-0.25, "s"),
+        ],
+        |(value, unit)| quantity(*value, unit),
+        &expect![[r#"
+            (0.0, "s") => 0 s
+            (2.51, "s") => 2.51 s
+            (0.0128, "s") => 12.8 ms
+            (0.9994, "s") => 999 ms
+            (0.9996, "s") => 1.00 s
+            (0.0009996, "s") => 1.00 ms
+            (3.2e-7, "s") => 320 ns
+            (4e-12, "s") => 0.00400 ns
+            (125.0, "s") => 125 s
+            (4000.0, "s") => 4,000 s
+            (-0.25, "s") => -250 ms
+        "#]],
+    );
+}
+
+#[test]
+fn every_base_unit_has_its_words() {
+    check(
+        &[
             (0.0, "byte"),
             (512.0, "byte"),
             (1023.9, "byte"),
@@ -113,17 +132,6 @@ fn quantities_pick_the_unit_that_suits_their_size() {
         ],
         |(value, unit)| quantity(*value, unit),
         &expect![[r#"
-            (0.0, "s") => 0 s
-            (2.51, "s") => 2.51 s
-            (0.0128, "s") => 12.8 ms
-            (0.9994, "s") => 999 ms
-            (0.9996, "s") => 1.00 s
-            (0.0009996, "s") => 1.00 ms
-            (3.2e-7, "s") => 320 ns
-            (4e-12, "s") => 0.00400 ns
-            (125.0, "s") => 125 s
-            (4000.0, "s") => 4,000 s
-            (-0.25, "s") => -250 ms
             (0.0, "byte") => 0 B
             (512.0, "byte") => 512 B
             (1023.9, "byte") => 1.00 KiB
@@ -243,6 +251,8 @@ fn both_sides_of_a_movement_share_unit_and_precision() {
             (Some(0.0), Some([0.3, 0.4]), "s"),
             (Some(1.0), Some([0.0, 0.0]), "s"),
             (Some(12.0), Some([0.0, 0.0]), "count"),
+            (Some(2.0), Some([3.0, 16.0]), "request"),
+            (Some(2.4), Some([3.0, 16.5]), "request"),
             (Some(0.42), Some([0.10, 0.12]), "ratio"),
             (Some(0.42), Some([0.001, 0.004]), "ratio"),
             (None, Some([0.0, 0.002]), "ratio"),
@@ -269,6 +279,8 @@ fn both_sides_of_a_movement_share_unit_and_precision() {
             (Some(0.0), Some([0.3, 0.4]), "s") => 0 ms -> 300..400 ms
             (Some(1.0), Some([0.0, 0.0]), "s") => 1.00 s -> 0 s
             (Some(12.0), Some([0.0, 0.0]), "count") => 12 -> 0
+            (Some(2.0), Some([3.0, 16.0]), "request") => 2 requests -> 3..16 requests
+            (Some(2.4), Some([3.0, 16.5]), "request") => 2.40 requests -> 3.0..16.5 requests
             (Some(0.42), Some([0.1, 0.12]), "ratio") => 42 % -> 10..12 %
             (Some(0.42), Some([0.001, 0.004]), "ratio") => 42 % -> 0.1..0.4 %
             (None, Some([0.0, 0.002]), "ratio") => - -> 0..0.2 %

@@ -31,12 +31,18 @@ pub fn render(page: &str, options: TerminalOptions) -> String {
             block.flush(&mut screen);
             screen.blank();
         } else if bare.starts_with('|') {
+            if !block.text.is_empty() {
+                block.flush(&mut screen);
+            }
             block.rows.push(cells(bare));
         } else if let Some((mark, text)) = item(bare) {
             block.flush(&mut screen);
             let depth = line.len() - line.trim_start().len();
             block.start(depth.min(12), mark, text);
         } else {
+            if !block.rows.is_empty() {
+                block.flush(&mut screen);
+            }
             block.text.push(' ');
             block.text.push_str(bare);
         }
@@ -104,7 +110,10 @@ fn inline(text: &str) -> String {
         };
         match after.strip_prefix('(').and_then(|address| address.split_once(')')) {
             Some((address, behind)) => {
-                plain.push_str(&if label == address { address.to_owned() } else { format!("{label} ({address})") });
+                plain.push_str(label);
+                if label != address {
+                    plain.extend([" (", address, ")"]);
+                }
                 rest = behind;
             }
             None if label.starts_with('`') && label.ends_with('`') => {
@@ -135,8 +144,8 @@ fn write_table(screen: &mut Screen, rows: &[Vec<String>]) {
         (0..columns).map(|at| rows.iter().filter_map(|row| row.get(at)).map(|cell| clean::columns(cell)).max().unwrap_or(0)).collect();
     if INDENT + widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1) <= screen.width() {
         for (at, row) in rows.iter().enumerate() {
-            let line: String =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", " ".repeat(width - clean::columns(cell) + 2))).collect();
+            let padded = |(cell, width): (&String, &usize)| format!("{cell}{}", " ".repeat(width - clean::columns(cell)));
+            let line = row.iter().zip(&widths).map(padded).collect::<Vec<_>>().join("  ");
             screen.row(&[("    ", Style::Plain), (&line, if at == 0 { Style::Faint } else { Style::Plain })]);
         }
         return;

@@ -51,7 +51,7 @@ fn write_verdict(page: &mut Page, report: &Report) {
         let falsifier = text(&report.verdict.falsified_by);
         let next = report.verdict.next_suspect.as_deref().map(|next| format!(" Then suspect {}.", code(next)));
         if !falsifier.is_empty() {
-            page.paragraph(&format!("Wrong if {}{}", phrases::sentence(&falsifier), next.unwrap_or_default()));
+            page.paragraph(&format!("What would prove this wrong: {}{}", phrases::sentence(&falsifier), next.unwrap_or_default()));
         }
     }
 }
@@ -59,9 +59,9 @@ fn write_verdict(page: &mut Page, report: &Report) {
 fn write_advice(page: &mut Page, report: &Report) {
     for advice in phrases::cause(report).iter().flat_map(|cause| &cause.hypotheses) {
         page.heading(2, &format!("Do: {} ({})", code(&phrases::change(&advice.change)), text(&advice.id)));
-        let present = phrases::present(&advice.change);
-        let now = if present.is_empty() { present } else { format!("{}; ", text(&present)) };
-        page.item(&phrases::sentence(&format!("{now}{}", text(&phrases::interruption(&advice.change)))));
+        let remarks = [phrases::present(&advice.change), phrases::interruption(&advice.change)];
+        let remarks = remarks.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        page.paragraph(&phrases::sentence(&text(&remarks)));
         for (label, value) in [("Risk", &advice.risk), ("Undo if", &advice.undo_if)] {
             if !value.is_empty() {
                 page.item(&format!("{label}: {}", text(value)));

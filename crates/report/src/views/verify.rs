@@ -124,8 +124,8 @@ fn aligned(cells: &[String; 6], widths: &[usize; 6]) -> String {
     let mut line = String::new();
     for (at, cell) in cells.iter().enumerate().take(5) {
         let pad = " ".repeat(widths[at].saturating_sub(clean::columns(cell)));
-        let left = matches!(at, 0 | 3);
-        line.push_str(&if left { format!("{cell}{pad}{GAP}") } else { format!("{pad}{cell}{GAP}") });
+        let (first, second) = if matches!(at, 0 | 3) { (cell, &pad) } else { (&pad, cell) };
+        line.extend([first, second, GAP]);
     }
     line
 }

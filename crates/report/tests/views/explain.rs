@@ -71,15 +71,18 @@ fn a_page_reads_like_a_manual() {
 
 #[test]
 fn a_table_too_wide_becomes_a_list() {
-    let page = "| signal | meaning |\n|---|---|\n| `kv.preemptions` | requests thrown out of the cache and computed again |\n| | second |";
+    let page = "## Signals\nread here:\n| signal | meaning |\n|---|---|\n| `kv.preemptions` | requests thrown out of the cache and computed again |\n| | second |\nand no other.";
     check(
         page,
         TerminalOptions { width: 40, color: false, blocks: false },
         &expect![[r#"
+            Signals
+                read here:
                 - signal: `kv.preemptions`; meaning:
                   requests thrown out of the cache
                   and computed again
                 - meaning: second
+                and no other.
         "#]],
     );
 }

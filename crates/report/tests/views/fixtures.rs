@@ -1,9 +1,15 @@
 //! Reports as analysis would fill them, written by hand: a seat cap, a healthy server, thin evidence, a layer without a
 //! failure mode, and one whose every string is hostile.
 
+mod hostile;
+mod pieces;
+
 use std::collections::BTreeMap;
 
 use analysis::contract::*;
+
+pub(crate) use self::hostile::hostile;
+use self::pieces::*;
 
 /// 2026-07-14 02:31:00 UTC.
 pub(crate) const TWO_THIRTY_ONE_NS: i64 = 1_783_996_260_000_000_000;
@@ -343,7 +349,14 @@ pub(crate) fn insufficient() -> Report {
     Report {
         subject: Subject { not_established: vec!["engine version".into(), "which GPU".into()], ..base.subject.clone() },
         window: Window { onset_ns: None, ongoing: None, ..base.window.clone() },
-        symptom: Symptom { noun: "the slow decode".into(), ..base.symptom.clone() },
+        symptom: Symptom {
+            id: "uniformly_slow_decode".into(),
+            size: Some(SignalValue { signal: "server.tpot.mean".into(), value: 0.048, unit: "s".into() }),
+            reference: Some(Reference { value: 0.013, unit: "s".into(), from: "step_law".into() }),
+            loss: None,
+            noun: "the slow decode".into(),
+            ..base.symptom.clone()
+        },
         verdict: Verdict {
             status: Status::InsufficientEvidence,
             layer: None,
@@ -360,18 +373,7 @@ pub(crate) fn insufficient() -> Report {
         findings: vec![],
         limits: vec![],
         futile: vec![],
-        unknown: vec![
-            unknown("graph_fallback", 0.012, 0.30),
-            Unknown {
-                missing: vec!["engine.host_gap".into(), "proc.gil_wait".into()],
-                record_with:
-                    "inferoscope record --pid 4711 --sample-threads --metrics http://10.0.0.7:8000/metrics --for 60s -o host.capture".into(),
-                record_cost: "1 % of one core for 60 s, no restart".into(),
-                ..unknown("host_bound_engine", 0.035, 0.73)
-            },
-            Unknown { could_own: None, could_own_share: None, ..unknown("clock_throttling", 0.0, 0.0) },
-            unknown("graph_padding", 0.0001, 0.002),
-        ],
+        unknown: undecided(),
         accounts: Accounts::default(),
         path: vec![PathStep {
             question: "Is the device busy between steps?".into(),
@@ -404,6 +406,22 @@ pub(crate) fn insufficient() -> Report {
     }
 }
 
+fn undecided() -> Vec<Unknown> {
+    vec![
+        unknown("graph_fallback", 0.012, 0.30),
+        Unknown {
+            missing: vec!["engine.host_gap".into(), "proc.gil_wait".into()],
+            record_with: "inferoscope record --pid 4711 --sample-threads --metrics http://10.0.0.7:8000/metrics --for 60s -o host.capture"
+                .into(),
+            record_cost: "1 % of one core for 60 s, no restart".into(),
+            because: String::new(),
+            ..unknown("host_bound_engine", 0.035, 0.73)
+        },
+        Unknown { could_own: None, could_own_share: None, ..unknown("clock_throttling", 0.0, 0.0) },
+        unknown("graph_padding", 0.0001, 0.002),
+    ]
+}
+
 /// The layer is sure, the failure mode in it is not; the evidence is simulated.
 pub(crate) fn layer_only() -> Report {
     let base = open_loop_32();
@@ -434,6 +452,7 @@ pub(crate) fn layer_only() -> Report {
             missing: vec!["engine.step_time".into()],
             record_with: "restart with --enable-logging-iteration-details, then scrape for 5 min".into(),
             record_cost: "a restart; one log line per step".into(),
+            because: String::new(),
             ..unknown("host_bound_engine", 0.48, 0.20)
         }],
         accounts: Accounts {
@@ -500,105 +519,5 @@ pub(crate) fn trace_only() -> Report {
         path: vec![],
         trust: Trust { clock_error_ns: Some(12_400), ..Trust::default() },
         ..base
-    }
-}
-
-/// Every string replaced by one that would break a terminal, a table or a page.
-pub(crate) fn hostile() -> Report {
-    let mut document = serde_json::to_value(open_loop_32()).unwrap();
-    let mut next = 0;
-    poison(&mut document, &mut next);
-    let mut report: Report = serde_json::from_value(document).unwrap();
-    report.accounts.request[0].mean_s = f64::NAN;
-    report.accounts.request[1].share = f64::INFINITY;
-    report.verdict.confidence = f64::NAN;
-    report.limits[0].value = f64::NEG_INFINITY;
-    report.window.end_ns = i64::MAX;
-    report.window.start_ns = i64::MIN;
-    report.issues.push(issue("\u{1b}[5m", "<b>", "\u{7}", "\u{0}", i64::MIN, "]]></style><script>alert(1)</script>"));
-    report
-}
-
-fn poison(value: &mut serde_json::Value, next: &mut usize) {
-    const POISON: [&str; 6] = [
-        "<script>alert(1)</script>",
-        "\"' onload='x' \"quoted\" &amp; & <img src=x>",
-        "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m",
-        "| a | b |\n\n# heading ```\n[x](javascript:alert(1))",
-        "\u{202e}reversed\u{200b}\u{0}",
-        "LONG",
-    ];
-    const ENUMS: [&str; 8] = ["scheduling", "hardware", "application", "kernel", "memory", "localized", "down", "up"];
-    const ROLES: [&str; 2] = ["cause", "true_not_cause"];
-    match value {
-        serde_json::Value::String(text) if ENUMS.contains(&text.as_str()) || ROLES.contains(&text.as_str()) => {}
-        serde_json::Value::String(text) => {
-            *text = POISON[*next % POISON.len()].replace("LONG", &"x".repeat(10_000));
-            *next += 1;
-        }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(|item| poison(item, next)),
-        serde_json::Value::Object(fields) => fields.values_mut().for_each(|field| poison(field, next)),
-        _ => {}
-    }
-}
-
-fn quantity(value: f64, unit: &str) -> Quantity {
-    Quantity { value, unit: unit.into() }
-}
-
-fn limit(value: f64, what: &str, from: &str) -> Limit {
-    Limit { value, unit: "request/s".into(), what: what.into(), from: from.into() }
-}
-
-fn cleared(check: &str, because: &str, margin: &[(&str, f64)]) -> Cleared {
-    let margin = margin.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    Cleared { check: check.into(), margin, because: because.into() }
-}
-
-fn unknown(check: &str, could_own_s: f64, share: f64) -> Unknown {
-    Unknown {
-        check: check.into(),
-        could_own: Some(quantity(could_own_s, "s")),
-        could_own_share: Some(share),
-        missing: vec!["engine.host_gap".into()],
-        record_with: "inferoscope record --pid 4711 --sample-threads --for 60s -o host.capture".into(),
-        record_cost: "1 % of one core for 60 s, no restart".into(),
-    }
-}
-
-fn prediction(signal: &str, label: &str, direction: Direction, from: Option<f64>, to: Option<[f64; 2]>) -> Prediction {
-    Prediction {
-        signal: signal.into(),
-        label: label.into(),
-        primary: false,
-        guard: false,
-        direction,
-        from,
-        to,
-        unit: "s".into(),
-        basis: "scheduler model".into(),
-    }
-}
-
-fn part(name: &str, layer: Layer, mean_s: f64, share: f64, tail: Option<(f64, f64)>, remark: &str) -> RequestPart {
-    RequestPart {
-        part: name.into(),
-        layer: Some(layer),
-        total_ns: (mean_s * 5640.0 * 1e9) as i64,
-        mean_s,
-        share,
-        tail: tail.map(|(mean_s, share)| TailPart { mean_s, share }),
-        remark: remark.into(),
-    }
-}
-
-fn issue(severity: &str, code: &str, source: &str, place: &str, count: i64, sentence: &str) -> InputIssue {
-    InputIssue {
-        severity: severity.into(),
-        code: code.into(),
-        source: source.into(),
-        place: place.into(),
-        count,
-        sentence: sentence.into(),
     }
 }

@@ -157,7 +157,7 @@ fn a_healthy_server_shows_the_distance_to_its_limits() {
             bound   decode at 1.2x the time its bytes need: a limit, not a fault
             limits  now 4.10 req/s -> 9.74 req/s (32 seats, 2.38x now) ->
                     13.8 req/s (64 seats) -> 21.2 req/s (KV full) -> 24.0 req/s (device)
-            margins kv_thrash: no preemption in 10 min;
+            margins kv_thrash: no preemption in 10 min
                     token_budget_reached: steps at the budget 2 % of the time
             unless  a client-side TTFT far above the server's
 
@@ -265,39 +265,35 @@ fn hostile_strings_reach_no_terminal() {
         &fixtures::hostile(),
         PLAIN_80,
         &expect![[r#"
-            SCHEDULING  <script>alert(1)</script>
+            SCHEDULING  "' onload='x' "quoted" &amp; & <img src=x>
             explains 97 % of xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...,
             confidence unknown
-            reversed. 1 of 1 engine; <script>alert(1)</script>.
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... 1 of 1 engine;
+            <script>alert(1)</script>.
 
-            do      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxx... (now | a | b | # heading ```
-                    [x](javascript:alert(1)), reversed); <script>alert(1)</script>, 74 s to
-                    reload
-            expect  xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx 2.51 "'
-                    onlo...src=x> -> 0.10..0.20 "' onlo...src=x>
-                    | a | b | # heading ``` [x](javascript:alert(1)) 2.40 xxxxxxx...xxxxxx
-                    -> 0..0.05 xxxxxxx...xxxxxx
-                    "' onload='x' "quoted" &amp; & <img src=x> 0.0128 | a | b...rt(1)) ->
-                    0.0124..0.0140 | a | b...rt(1))
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx up to 0.016
-                    "' onlo...src=x>
-                    throughput  reversed
-            undo if xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxx...
+            limits  unknown ([2J]0;owned31m) ->
+                    13.8 reversed
+                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...) ->
+                    21.2 "' onlo...src=x> ([2J]0;owned31m) ->
+                    24.0 reversed
+                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...)
+            unless  | a | b | # heading ``` [x](javascript:alert(1)); then reversed
 
             where 5.69 s went   mean of 5,640 requests                   slowest 5 %: 9.90 s
-              <scrip...ript>  unknown  <1 %                                      1 %
+              <scrip...cript> unknown  <1 %                                      1 %
                 "' onload='x' "quoted" &amp; & <img src=x>
               [2J]0;owned31m   0.02 s     ?  ####################                1 %
                 | a | b | # heading ``` [x](javascript:alert(1))
               reversed         2.40 s  42 %  ########                           66 %
                 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
-              <scrip...ript>   0.07 s   1 %                                      1 %
+              <scrip...cript>  0.07 s   1 %                                      1 %
                 "' onload='x' "quoted" &amp; & <img src=x>
               [2J]0;owned31m   3.18 s  56 %  ###########                        32 %
                 | a | b | # heading ``` [x](javascript:alert(1))
@@ -305,8 +301,9 @@ fn hostile_strings_reach_no_terminal() {
                 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
             path    reversed. [2J]0;owned31m. <script>alert(1)</script>. reversed.
                     [2J]0;owned31m. <script>alert(1)</script>. reversed
-            also    "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
-            unknown [2J]0;owned31m; <script>alert(1)</script>, at most 3 %
+            also    "' onload='x' "quoted" &amp; & <img src=x>: the cause, 97 %
+                    "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
+            unknown [2J]0;owned31m; "' onload='x' "quoted" &amp; & <img src=x>, at most 3 %
             trust   Little's law closes to 0.6 %; 600 of 600 scrapes; no counter reset
             input   1 issue: [5m: ]]></style><script>alert(1)</script>
             next    <script>alert(1)</script>
@@ -335,22 +332,22 @@ fn a_trace_without_requests_shows_the_devices() {
         &fixtures::trace_only(),
         PLAIN_80,
         &expect![[r#"
-        KERNEL  launch_bound_steps
-        its share of the device's idle time is not measurable here, confidence 0.6
-        The device waits for launches: 929 kernels in 84.5 ms, 86 % of it idle.
-        Unvalidated: only typed evidence has ever exercised this check.
-        Confidence 0.6: capped: no recorded case backs this check yet.
+            KERNEL  launch_bound_steps
+            its share of the device's idle time is not measurable here, confidence 0.6
+            The device waits for launches: 929 kernels in 84.5 ms, 86 % of it idle.
+            Unvalidated: only typed evidence has ever exercised this check.
+            Confidence 0.6: capped: no recorded case backs this check yet.
 
-        do      drop --enforce-eager; restart
-        expect  graph share  0 %, rises
-        undo if memory for graphs leaves less than 2 GiB of KV cache
+            do      drop --enforce-eager; restart
+            expect  graph share  0 %, rises
+            undo if memory for graphs leaves less than 2 GiB of KV cache
 
-        where 84.5 ms went, per device
-          0 NVIDIA B200             busy 14 %  idle  72.9 ms  ###
-          1 NVIDIA B200             busy 95 %  idle  4.49 ms  ###################
-        trust   clocks joined within 12.4 µs
-        next    inferoscope verify before.capture after.capture --hypothesis h1
-    "#]],
+            where 84.5 ms went, per device
+              0 NVIDIA B200             busy 14 %  idle  72.9 ms  ###
+              1 NVIDIA B200             busy 95 %  idle  4.49 ms  ###################
+            trust   clocks joined within 12.4 us
+            next    inferoscope verify before.capture after.capture --hypothesis h1
+        "#]],
     );
 }
 

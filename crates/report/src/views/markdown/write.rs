@@ -12,14 +12,14 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn heading(&mut self, level: usize, title: &str) {
         self.open();
-        self.text.push_str(&format!("{} {title}\n", "#".repeat(level)));
+        self.put(&format!("{} {title}\n", "#".repeat(level)));
     }
 
     /// A paragraph; nothing where it is empty.
     pub(super) fn paragraph(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.open();
-            self.text.push_str(&format!("{}\n", text.trim()));
+            self.put(&format!("{}\n", text.trim()));
         }
     }
 
@@ -38,7 +38,7 @@ impl Page {
         let command = clean::line(command);
         let fence = if command.contains("```") { "`````" } else { "```" };
         self.open();
-        self.text.push_str(&format!("{fence}sh\n{command}\n{fence}\n"));
+        self.put(&format!("{fence}sh\n{command}\n{fence}\n"));
     }
 
     /// A table; nothing where it has no rows. A column whose name ends in `>` is aligned to the right.
@@ -49,10 +49,12 @@ impl Page {
         self.open();
         let names: Vec<&str> = head.iter().map(|name| name.trim_end_matches(" >")).collect();
         let rules: Vec<&str> = head.iter().map(|name| if name.ends_with('>') { "--:" } else { "---" }).collect();
-        self.text.push_str(&format!("| {} |\n|{}|\n", names.join(" | "), rules.join("|")));
-        for row in rows {
-            self.text.push_str(&format!("| {} |\n", row.join(" | ")));
+        self.put(&format!("| {} |\n|{}|\n", names.join(" | "), rules.join("|")));
+        let more = rows.len().saturating_sub(phrases::ROW_LIMIT);
+        for row in rows.into_iter().take(phrases::ROW_LIMIT) {
+            self.put(&format!("| {} |\n", row.join(" | ")));
         }
+        self.paragraph(&phrases::more_rows(more));
     }
 
     /// A heading with a table; nothing where it has no rows.
@@ -72,7 +74,11 @@ impl Page {
             self.open();
         }
         self.in_list = true;
-        self.text.push_str(&format!("{mark} {text}\n"));
+        self.put(&format!("{mark} {text}\n"));
+    }
+
+    fn put(&mut self, text: &str) {
+        self.text.push_str(text);
     }
 
     /// An empty line before a new block.

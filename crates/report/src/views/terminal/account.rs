@@ -8,16 +8,16 @@ use super::screen::{Screen, Style};
 use crate::wrap::NO_BREAK;
 use crate::{clean, figures, phrases};
 
-/// Width of the part column, label indent included.
-const PART: usize = 18;
+/// Width of a part's label: usually, and at most.
+const PART: [usize; 2] = [15, 21];
 /// Columns the table takes at most: figures far apart are hard to read together.
 const WIDE: usize = 80;
 /// A part below this share joins a small neighbor's line.
 const SMALL: f64 = 0.02;
 /// Width of a share, the space before it included.
 const SHARE: usize = 6;
-/// Bar cells of a whole, where there is room.
-const BAR: usize = 20;
+/// Bar cells of a whole, the most that fit are taken.
+const BARS: [usize; 5] = [20, 16, 12, 10, 8];
 /// Width of a device's times, spaces around them included.
 const DEVICE_TIMES: usize = 30;
 /// Devices on the screen.
@@ -26,6 +26,8 @@ const DEVICES: usize = 8;
 /// Where the columns behind the seconds lie.
 #[derive(Clone, Copy)]
 struct Columns {
+    /// Width of the labels.
+    label: usize,
     /// Bar cells of a whole.
     bar: usize,
     /// Where bar and remark must end.
@@ -54,15 +56,25 @@ pub(super) fn write(screen: &mut Screen, report: &Report) {
     let lines = lines(&accounts.request);
     let cells: Vec<String> = lines.iter().map(|line| figures::part_of(line.mean_s, whole_s(accounts), "s")).collect();
     let wide = cells.iter().map(|cell| clean::columns(cell)).max().unwrap_or(0);
-    let head = PART + wide + SHARE;
+    let label = lines.iter().map(|line| clean::columns(&line.label)).max().unwrap_or(0).max(PART[0]);
+    let head = label + 3 + wide + SHARE + 2;
     let limit = tail_end.map_or(screen.width().min(WIDE), |end| end.saturating_sub(SHARE));
-    let columns = Columns { bar: limit.saturating_sub(head + 2).min(BAR), limit, tail_end };
+    let columns = Columns { label, bar: bar_cells(&lines, limit.saturating_sub(head)), limit, tail_end };
     for (line, cell) in lines.iter().zip(&cells) {
         write_line(screen, line, &format!("{cell:>wide$}"), columns);
     }
     if tail.is_none() {
         screen.remark(2, "slowest requests not shown: only histograms exist, no request rows");
     }
+}
+
+/// Cells of a whole bar: as many as leave room for every remark behind its bar, if some number does.
+fn bar_cells(lines: &[Line], room: usize) -> usize {
+    let fits = |cells: &usize| {
+        let used = |line: &Line| (line.share.clamp(0.0, 1.0) * *cells as f64).ceil() as usize + 2 + clean::columns(&line.remark);
+        lines.iter().filter(|line| !line.remark.is_empty()).all(|line| used(line) <= room)
+    };
+    BARS.into_iter().filter(|cells| *cells <= room).find(fits).unwrap_or(BARS[0].min(room))
 }
 
 /// The mean whole request; the sum of the parts where it is not given.
@@ -98,8 +110,8 @@ fn write_header(screen: &mut Screen, report: &Report, tail: Option<&TailRule>) -
 }
 
 fn write_line(screen: &mut Screen, line: &Line, seconds: &str, columns: Columns) {
-    let label = format!("{:<PART$}", format!("  {}", line.label));
-    let head = format!("{label}{seconds}{:>SHARE$}  ", figures::share_cell(line.share));
+    let pad = " ".repeat(columns.label.saturating_sub(clean::columns(&line.label)));
+    let head = format!("  {}{pad} {seconds}{:>SHARE$}  ", line.label, figures::share_cell(line.share));
     let bar = bar(line.share, columns.bar, screen.blocks());
     let mut used = clean::columns(&head) + clean::columns(&bar);
     let gap = if bar.is_empty() { 0 } else { 2 };
@@ -144,14 +156,14 @@ fn lines(parts: &[RequestPart]) -> Vec<Line> {
 }
 
 fn line(group: &[&RequestPart]) -> Line {
-    let names: Vec<String> = group.iter().map(|part| clean::name(&part.part, PART - 4)).collect();
+    let names: Vec<String> = group.iter().map(|part| clean::name(&part.part, PART[0])).collect();
     let label = match names.join(", ") {
-        label if clean::columns(&label) <= PART - 3 => label,
+        label if clean::columns(&label) <= PART[0] => label,
         _ => format!("{} to {}", names[0], names[names.len() - 1]),
     };
     let tail_share = group.iter().filter_map(|part| part.tail.as_ref()).map(|tail| tail.share);
     Line {
-        label: clean::name(&label, PART - 3),
+        label: clean::name(&label, PART[1]),
         mean_s: group.iter().map(|part| part.mean_s).sum(),
         share: group.iter().map(|part| part.share).sum(),
         tail_share: group.iter().any(|part| part.tail.is_some()).then(|| tail_share.sum()),
@@ -164,7 +176,7 @@ fn write_devices(screen: &mut Screen, devices: &[DeviceAccount]) {
     let Some(first) = devices.first() else { return };
     screen.text(&format!("where {} went, per device", figures::nanoseconds(first.window_ns)), Style::Plain);
     let label_wide = screen.width().saturating_sub(DEVICE_TIMES).min(24);
-    let full = screen.width().saturating_sub(label_wide + DEVICE_TIMES).min(BAR);
+    let full = screen.width().saturating_sub(label_wide + DEVICE_TIMES).min(BARS[0]);
     for device in &devices[..devices.len().min(DEVICES)] {
         let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
         let label = clean::name(&format!("{} {}", device.device, device.name), label_wide);

@@ -10,6 +10,8 @@ use crate::{clean, figures, phrases};
 const OTHER_CHANGES: usize = 2;
 /// Width of the label of an expectation, space included.
 const EXPECTED: usize = "throughput  ".len();
+/// Cleared checks with their margins on the screen.
+const MARGINS: usize = 4;
 /// Predictions on the screen.
 const PREDICTIONS: usize = 6;
 
@@ -21,11 +23,11 @@ pub(super) fn write(screen: &mut Screen, report: &Report) {
     };
     write_change(screen, "do", first);
     write_expectation(screen, first);
-    if first.throughput.is_empty() {
-        write_limits(screen, report);
-    }
     for other in phrases::cause(report).iter().flat_map(|cause| &cause.hypotheses).skip(1).take(OTHER_CHANGES) {
         write_change(screen, "or", other);
+    }
+    if first.throughput.is_empty() {
+        write_limits(screen, report);
     }
     write_remedies(screen, report);
     screen.labelled("undo if", &clean::short(&first.undo_if, phrases::PHRASE_LIMIT), Style::Plain);
@@ -36,7 +38,11 @@ fn write_change(screen: &mut Screen, label: &str, advice: &Hypothesis) {
         present if present.is_empty() => present,
         present => format!("{NO_BREAK} ({present})"),
     };
-    let line = format!("{}{present}; {}", phrases::change(&advice.change), phrases::interruption(&advice.change));
+    let takes = match phrases::interruption(&advice.change) {
+        takes if takes.is_empty() => takes,
+        takes => format!("; {takes}"),
+    };
+    let line = format!("{}{present}{takes}", phrases::change(&advice.change));
     screen.labelled(label, &line, if label == "do" { Style::Strong } else { Style::Plain });
 }
 
@@ -120,7 +126,7 @@ fn write_remedies(screen: &mut Screen, report: &Report) {
     if dearer.is_empty() {
         return;
     }
-    let free = phrases::remedies(report, "first_choice").iter().any(|remedy| remedy.price == "free flag");
+    let free = phrases::remedies(report, "first_choice").iter().any(|remedy| remedy.price.starts_with("free flag"));
     let works = if dearer.len() == 1 { "works too" } else { "work too" };
     screen.labelled("dearer", &format!("{} {works}{}", dearer.join(", "), if free { "; the flag is free" } else { "" }), Style::Plain);
 }
@@ -182,16 +188,12 @@ pub(super) fn write_distance(screen: &mut Screen, report: &Report) {
         screen.labelled("bound", &format!("{}: a limit, not a fault", clean::short(&limit.summary, phrases::PHRASE_LIMIT)), Style::Plain);
     }
     write_limits(screen, report);
-    let margins: Vec<String> = report
-        .cleared
-        .iter()
-        .filter(|cleared| !cleared.because.is_empty())
-        .take(4)
-        .map(|cleared| {
-            format!("{}: {}", clean::name(&cleared.check, phrases::NAME_LIMIT), clean::short(&cleared.because, phrases::PHRASE_LIMIT))
-        })
-        .collect();
-    screen.items("margins", margins.iter().map(String::as_str), "; ");
+    let told = report.cleared.iter().filter(|cleared| !cleared.because.is_empty()).take(MARGINS);
+    for (at, cleared) in told.enumerate() {
+        let because = clean::short(&cleared.because, phrases::PHRASE_LIMIT);
+        let line = format!("{}: {because}", clean::name(&cleared.check, phrases::NAME_LIMIT));
+        screen.labelled(if at == 0 { "margins" } else { "" }, &line, Style::Plain);
+    }
     write_falsifier(screen, report);
 }
 
@@ -206,7 +208,7 @@ pub(super) fn write_what_decides(screen: &mut Screen, report: &Report) {
             format!("{}{share}", clean::name(&finding.check, phrases::NAME_LIMIT))
         })
         .collect();
-    screen.items("between", candidates.iter().map(String::as_str), ", ");
+    screen.items(if candidates.len() == 1 { "likely" } else { "between" }, candidates.iter().map(String::as_str), ", ");
     let Some(decisive) = phrases::decisive(report) else { return };
     let bound = match phrases::could_own(decisive) {
         bound if bound.is_empty() => "nothing bounds what it owns".to_owned(),

@@ -7,6 +7,8 @@ use crate::{clean, figures, phrases};
 
 /// Other findings on the screen.
 const OTHERS: usize = 3;
+/// Characters of a note.
+const NOTE_LIMIT: usize = 100;
 /// Checks that could not tell, by name.
 const UNKNOWNS: usize = 3;
 
@@ -43,7 +45,11 @@ fn write_others(screen: &mut Screen, report: &Report) {
     for (at, finding) in others.iter().take(OTHERS).enumerate() {
         let summary = if finding.summary.is_empty() { &finding.check } else { &finding.summary };
         let summary = clean::short(summary.trim_end_matches('.'), phrases::PHRASE_LIMIT);
-        screen.labelled(if at == 0 { "also" } else { "" }, &format!("{summary}: {}", phrases::role(finding)), Style::Plain);
+        let line = match finding.role {
+            Role::Context => summary,
+            _ => format!("{summary}: {}", phrases::role(finding)),
+        };
+        screen.labelled(if at == 0 { "also" } else { "" }, &line, Style::Plain);
     }
     if others.len() > OTHERS {
         screen.labelled("", &format!("and {} more findings", others.len() - OTHERS), Style::Faint);
@@ -81,24 +87,31 @@ fn rest(count: usize, more: bool, largest: Option<f64>) -> String {
         (1, false) => "1 check".to_owned(),
         _ => format!("{count} checks"),
     };
-    let bound = match largest.map(figures::share) {
+    let bound = match largest {
         None => return counted,
-        Some(share) if share.starts_with("under") => share,
-        Some(share) => format!("at most {share}"),
+        Some(share) if share < 0.005 => "under 1 %".to_owned(),
+        Some(share) => format!("at most {}", figures::share(share)),
     };
     format!("{counted}, {bound}{}", if count > 1 { " each" } else { "" })
 }
 
-/// How many issues the input had, and the worst.
+/// How many issues the input had, and the worst. Notes lose nothing: one is shown in short.
 fn write_issues(screen: &mut Screen, report: &Report) {
     let issues = phrases::issues_by_severity(report);
     let Some(worst) = issues.first() else { return };
-    let counted = if issues.len() == 1 { "1 issue".to_owned() } else { format!("{} issues; worst", figures::count(issues.len() as u64)) };
+    let (noun, limit) = if worst.severity == "note" { ("note", NOTE_LIMIT) } else { ("issue", phrases::PHRASE_LIMIT) };
+    let counted = match issues.len() {
+        1 => format!("1 {noun}"),
+        count => format!("{} {noun}s; worst", figures::count(count as u64)),
+    };
+    let counted = counted.replace("notes; worst", "notes; first");
+    let severity = if noun == "note" { String::new() } else { format!(" {}", clean::name(&worst.severity, 12)) };
+    let place = match phrases::place(worst) {
+        place if place.is_empty() => place,
+        place => format!(" in {place}"),
+    };
+    let sentence = clean::short(worst.sentence.trim_end_matches('.'), limit);
     let times = if worst.count > 1 { format!(" ({} times)", figures::count(worst.count.unsigned_abs())) } else { String::new() };
-    let place = phrases::place(worst);
-    let place = if place.is_empty() { place } else { format!(" in {place}") };
-    let sentence = clean::short(worst.sentence.trim_end_matches('.'), phrases::PHRASE_LIMIT);
-    let severity = clean::name(&worst.severity, 12);
     let style = if worst.severity == "error" { Style::Doubt } else { Style::Plain };
-    screen.labelled("input", &format!("{counted}: {severity}{place}: {sentence}{times}"), style);
+    screen.labelled("input", &format!("{counted}:{severity}{place}: {sentence}{times}"), style);
 }

@@ -123,7 +123,9 @@ impl Screen {
         while self.lines.last().is_some_and(String::is_empty) {
             self.lines.pop();
         }
-        self.lines.iter().fold(String::new(), |text, line| text + line + "\n")
+        let text = self.lines.iter().fold(String::new(), |text, line| text + line + "\n");
+        // A terminal without block characters may be one without any but ASCII.
+        if self.options.blocks { text } else { text.replace('µ', "u") }
     }
 
     fn paint(&self, text: &str, style: Style) -> String {

@@ -1,0 +1,257 @@
+//! Parts of the report that only restate what was read: subject, window, accounts, trust, issues.
+
+use capture::Capture;
+
+use crate::contract::{
+    Accounts, EngineForm, InputIssue, RequestPart, SettingValue, SourceRead, Status, Subject, TailPart, TailRule, Trust, Window,
+};
+use crate::evidence::EngineId;
+use crate::gates::Gate;
+use crate::phase::Phase;
+use crate::situation::Situation;
+use crate::verdict::Decision;
+use crate::words;
+
+/// What was measured, and what could not be established.
+pub(crate) fn subject(capture: &Capture, situation: &Situation<'_>) -> Subject {
+    let subject = &capture.manifest.subject;
+    let mut not_established = Vec::new();
+    for (known, what) in [
+        (!subject.engine.is_empty(), "engine"),
+        (!subject.engine_version.is_empty(), "engine version"),
+        (!subject.model.is_empty(), "model"),
+        (!subject.device.is_empty(), "device"),
+        (situation.load.seats.is_some(), "seat limit"),
+    ] {
+        if !known {
+            not_established.push(what.to_string());
+        }
+    }
+    Subject {
+        engine: subject.engine.clone(),
+        engine_version: subject.engine_version.clone(),
+        engine_form: EngineForm {
+            kind: subject.engine_form.clone(),
+            message_channel: subject.message_channel.clone(),
+            scheduling_process: subject.scheduling_process.clone(),
+            from: subject.engine_form_from.clone(),
+        },
+        gpu: subject.device.clone(),
+        gpu_count: subject.device_count,
+        model: subject.model.clone(),
+        replicas: situation.evidence.engines.keys().map(EngineId::text).collect(),
+        configuration: situation
+            .evidence
+            .settings
+            .iter()
+            .map(|(key, setting)| SettingValue { key: key.into(), value: setting.value.clone(), from: setting.origin.clone() })
+            .collect(),
+        sources: capture
+            .manifest
+            .sources
+            .iter()
+            .map(|source| SourceRead {
+                name: source.name.clone(),
+                format: source.format.clone(),
+                rows: source.row_count,
+                damaged: source.damaged,
+            })
+            .collect(),
+        not_established,
+        provenance: subject.provenance.clone(),
+    }
+}
+
+/// When, since when, and for whom.
+pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
+    let (start_ns, end_ns) = situation.evidence.window().unwrap_or((0, 0));
+    let engines = situation.evidence.engines.len() as u32;
+    let mut window = Window { start_ns, end_ns, onset_ns: None, ongoing: None, affected: 0, engines };
+    let gate = match decision.cause.map(|check| check.id) {
+        Some("batch_cap_reached") => Some(Gate::SeqCap),
+        Some("kv_thrash") => Some(Gate::Kv),
+        _ => None,
+    };
+    let Some(gate) = gate else {
+        window.affected = if decision.verdict.status == Status::Localized { engines } else { 0 };
+        return window;
+    };
+    let held: Vec<_> = situation.gates.gated.iter().filter(|gated| gated.gate == gate).collect();
+    if let (Some(first), Some(last)) = (onset(&held), held.last()) {
+        let length = (end_ns - start_ns).max(1);
+        // Within the first twentieth of the window it began with the window or before; then only a log can tell.
+        window.onset_ns =
+            if first - start_ns > length / 20 { Some(first) } else { waited_since(situation, first).filter(|since| *since < start_ns) };
+        window.ongoing = Some(end_ns - last.moment.t_end_ns <= length / 20);
+    }
+    window.affected = engines.min(
+        situation
+            .evidence
+            .engines
+            .values()
+            .filter(|engine| engine.series("engine.waiting").is_some_and(|series| series.max() > 0.0))
+            .count()
+            .max(1) as u32,
+    );
+    window
+}
+
+/// Since when requests had been waiting at `t_ns`, by the periodic log lines before it. One line without waiting is a
+/// sample between two waits, two in a row end it.
+fn waited_since(situation: &Situation<'_>, t_ns: i64) -> Option<i64> {
+    situation
+        .evidence
+        .logged_waiting
+        .iter()
+        .filter_map(|series| {
+            let before = series.t_ns.partition_point(|&t| t < t_ns);
+            let mut since = None;
+            let mut empty = 0;
+            for at in (0..before).rev() {
+                if series.value[at] > 0.0 {
+                    (since, empty) = (Some(series.t_ns[at]), 0);
+                } else {
+                    empty += 1;
+                    if empty > 1 {
+                        break;
+                    }
+                }
+            }
+            since
+        })
+        .min()
+}
+
+/// Start of the waiting that lasts: the first moment after which gaps between moments stay under a tenth of the span.
+fn onset(held: &[&crate::gates::GatedMoment]) -> Option<i64> {
+    let (first, last) = (held.first()?, held.last()?);
+    let span = (last.moment.t_end_ns - first.moment.t_start_ns).max(1);
+    let broken = held.windows(2).rposition(|pair| pair[1].moment.t_start_ns - pair[0].moment.t_end_ns > span / 10);
+    Some(held[broken.map_or(0, |at| at + 1)].moment.t_start_ns)
+}
+
+/// Where the time went, as the report shows it.
+pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
+    let account = &situation.account;
+    if account.is_empty() {
+        return Accounts::default();
+    }
+    let typed = account.vantage == "typed";
+    let n = situation.n();
+    let tail = account.tail.as_ref();
+    let tail_of = |ns: i64| {
+        tail.map(|tail| TailPart { mean_s: ns as f64 * 1e-9 / tail.n.max(1) as f64, share: ns as f64 / tail.total_ns.max(1) as f64 })
+    };
+    let mut request: Vec<RequestPart> = account
+        .parts
+        .iter()
+        .filter(|(_, ns)| **ns > 0)
+        .map(|(&phase, &total_ns)| RequestPart {
+            part: phase.as_str().into(),
+            layer: Some(phase.layer()),
+            total_ns,
+            mean_s: total_ns as f64 * 1e-9 / n,
+            share: total_ns as f64 / account.total_ns as f64,
+            tail: tail_of(tail.and_then(|tail| tail.parts.get(&phase)).copied().unwrap_or(0)),
+            remark: remark(situation, phase),
+        })
+        .collect();
+    request.push(RequestPart {
+        part: "unattributed".into(),
+        layer: None,
+        total_ns: account.unattributed_ns,
+        mean_s: account.unattributed_ns as f64 * 1e-9 / n,
+        share: account.unattributed_ns as f64 / account.total_ns as f64,
+        tail: tail_of(tail.map_or(0, |tail| tail.total_ns - tail.parts.values().sum::<i64>())),
+        remark: String::new(),
+    });
+    Accounts {
+        request,
+        request_mean_s: Some(account.total_mean_s()),
+        request_count: if typed { 0 } else { account.n },
+        request_total_ns: account.total_ns,
+        vantage: account.vantage.into(),
+        tail_rule: tail.map(|tail| TailRule {
+            quantile: tail.quantile,
+            n: tail.n,
+            mean_s: tail.total_ns as f64 * 1e-9 / tail.n.max(1) as f64,
+        }),
+        device: Vec::new(),
+    }
+}
+
+/// Distance of prefill and decode to their floor.
+fn remark(situation: &Situation<'_>, phase: Phase) -> String {
+    let floor = situation.floors.s(phase);
+    let name = match situation.floors.from {
+        "baseline" => "the baseline",
+        "slo" => "the limit set",
+        _ => "a lone request's",
+    };
+    if matches!(phase, Phase::Prefill | Phase::Decode) && floor > 0.0 && situation.phase_s(phase) > 1.05 * floor {
+        format!("{}x {name}", words::digits(situation.phase_s(phase) / floor))
+    } else {
+        String::new()
+    }
+}
+
+/// A clock error of a year or more is no error bound but "not known".
+const UNKNOWN_ERROR_NS: i64 = 365 * 86_400 * 1_000_000_000;
+
+/// Why to believe it.
+pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
+    let mut remarks = Vec::new();
+    match &situation.law {
+        crate::law::Law::Known { law, from } => remarks.push(format!(
+            "step law from {from}: {} + {} per sequence + {} per prompt token",
+            words::seconds(law.a_s),
+            words::seconds(law.b_s),
+            words::seconds(law.c_s)
+        )),
+        crate::law::Law::Bounded { why, .. } => remarks.push(format!("step law only bounded: {why}")),
+        crate::law::Law::Unknown { .. } => {}
+    }
+    if !situation.unused_limits.is_empty() {
+        remarks
+            .push(format!("limits not used, since only means of TTFT, TPOT and e2e are compared: {}", situation.unused_limits.join(", ")));
+    }
+    let (little_gap, little_tolerance) = situation.load.little.unzip();
+    let resets: i64 =
+        capture.tables.issues.rows().filter(|issue| capture.text(issue.code) == "counter_reset").map(|issue| issue.count).sum();
+    Trust {
+        little_gap,
+        little_tolerance,
+        scrapes: scrapes(situation),
+        counter_resets: resets.max(0) as u64,
+        clock_error_ns: capture.manifest.clocks.iter().map(|clock| clock.error_ns).filter(|&error_ns| error_ns < UNKNOWN_ERROR_NS).max(),
+        remarks,
+    }
+}
+
+/// Scrapes read and expected from their median spacing.
+fn scrapes(situation: &Situation<'_>) -> Option<[u64; 2]> {
+    let series = situation.evidence.engines.values().find_map(|engine| engine.series("engine.running"))?;
+    let mut spacing: Vec<i64> = series.t_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    spacing.sort_unstable();
+    let median = *spacing.get(spacing.len() / 2)?;
+    let span = series.t_ns.last()? - series.t_ns.first()?;
+    let expected = (span as f64 / median.max(1) as f64).round() as u64 + 1;
+    Some([series.len() as u64, expected.max(series.len() as u64)])
+}
+
+/// What was lost or doubtful in the input.
+pub(crate) fn issues(capture: &Capture) -> Vec<InputIssue> {
+    capture
+        .tables
+        .issues
+        .rows()
+        .map(|issue| InputIssue {
+            severity: capture.text(issue.severity).into(),
+            code: capture.text(issue.code).into(),
+            source: capture.text(issue.source).into(),
+            place: capture.text(issue.place).into(),
+            count: issue.count,
+            sentence: capture.text(issue.sentence).into(),
+        })
+        .collect()
+}

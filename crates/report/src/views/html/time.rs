@@ -1,0 +1,145 @@
+//! Where the time went, and the ceilings ahead.
+
+use analysis::contract::{Accounts, Report, RequestPart};
+
+use super::bars::{self, Segment};
+use super::build::{Html, element, section as titled, stacking, table, text_element};
+use crate::{clean, figures, phrases};
+
+pub(super) fn section(report: &Report) -> Html {
+    Html::join([requests(report), devices(&report.accounts)])
+}
+
+/// The mean request and its slow tail on one scale, then the figures.
+fn requests(report: &Report) -> Html {
+    let accounts = &report.accounts;
+    if accounts.request.is_empty() {
+        return Html::default();
+    }
+    let whole_s = accounts.request_mean_s.unwrap_or_else(|| accounts.request.iter().map(|part| part.mean_s).sum());
+    let tail = accounts.tail_rule.as_ref().filter(|_| accounts.request.iter().any(|part| part.tail.is_some()));
+    let longest_s = tail.map_or(whole_s, |rule| rule.mean_s.max(whole_s));
+    let during = phrases::window_s(report).map(|window_s| format!(" in {}", figures::duration(window_s))).unwrap_or_default();
+    let mut bars = vec![
+        text_element(
+            "p",
+            "bar-title",
+            &format!("mean of {} requests{during}: {}", figures::count(accounts.request_count), figures::seconds(whole_s)),
+        ),
+        bars::stacked(
+            &segments(&accounts.request, |part| Some((part.mean_s, part.share))),
+            whole_s / longest_s,
+            "parts of the mean request",
+        ),
+    ];
+    if let Some(rule) = tail {
+        let group = format!(
+            "slowest {}, {} requests: {}",
+            figures::share(1.0 - rule.quantile),
+            figures::count(rule.n),
+            figures::seconds(rule.mean_s)
+        );
+        let parts = segments(&accounts.request, |part| part.tail.as_ref().map(|tail| (tail.mean_s, tail.share)));
+        bars.push(text_element("p", "bar-title", &group));
+        bars.push(bars::stacked(&parts, rule.mean_s / longest_s, "parts of the slowest requests"));
+    } else {
+        bars.push(text_element("p", "aside", "The slowest requests are not split: only histograms exist, no request rows."));
+    }
+    let rows = accounts.request.iter().map(|part| {
+        let remark = Html::join([Html::markup(" "), text_element("small", "", &part.remark)]);
+        let key = Html::join([element("i", class_of(&part.part), &Html::markup("")), Html::text(&part.part), remark]);
+        let layer = part.layer.map_or("", |layer| layer.as_str());
+        let mut row = vec![
+            key,
+            Html::text(layer),
+            Html::text(&figures::part_of(part.mean_s, whole_s, "s")),
+            Html::text(&figures::share_cell(part.share)),
+        ];
+        if let Some(rule) = tail {
+            let tail = part.tail.as_ref();
+            row.push(Html::text(&tail.map(|tail| figures::part_of(tail.mean_s, rule.mean_s, "s")).unwrap_or_default()));
+            row.push(Html::text(&tail.map(|tail| figures::share_cell(tail.share)).unwrap_or_default()));
+        }
+        row
+    });
+    let slowest = tail.map(|rule| format!("slowest {} >", figures::share(1.0 - rule.quantile)));
+    let mut head = vec!["part", "layer", "mean >", "share >"];
+    head.extend(slowest.as_deref().into_iter().chain(tail.map(|_| "share >")));
+    let vantage = if accounts.vantage.is_empty() { String::new() } else { format!("seen at the {}", accounts.vantage) };
+    titled(
+        &format!("Where {} went", figures::seconds(whole_s)),
+        &vantage,
+        &Html::join([element("div", "bars", &Html::join(bars)), element("div", "account", &table(&head, rows.collect()))]),
+    )
+}
+
+fn segments(parts: &[RequestPart], figure: impl Fn(&RequestPart) -> Option<(f64, f64)>) -> Vec<Segment> {
+    let shown = parts.iter().filter_map(|part| figure(part).map(|(mean_s, share)| (part, mean_s, share)));
+    shown
+        .map(|(part, mean_s, share)| {
+            let name = clean::name(&part.part, 20);
+            Segment {
+                class: class_of(&part.part),
+                share,
+                label: format!("{name} {}", figures::share(share)),
+                hint: format!("{name}: {}, {}", figures::seconds(mean_s), figures::share(share)),
+            }
+        })
+        .collect()
+}
+
+/// The class that colors a part.
+fn class_of(part: &str) -> &'static str {
+    const CLASSES: [(&str, &str); 10] = [
+        ("client", "p-client"),
+        ("transfer", "p-transfer"),
+        ("gateway", "p-gateway"),
+        ("api", "p-api"),
+        ("tokenize", "p-tokenize"),
+        ("queue", "p-queue"),
+        ("prefill", "p-prefill"),
+        ("decode", "p-decode"),
+        ("detokenize", "p-detokenize"),
+        ("stream", "p-stream"),
+    ];
+    CLASSES.iter().find(|(name, _)| *name == part).map_or("p-unattributed", |(_, class)| class)
+}
+
+/// Busy and idle time of each device.
+fn devices(accounts: &Accounts) -> Html {
+    let rows = accounts.device.iter().map(|device| {
+        let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
+        vec![
+            Html::text(&device.device),
+            Html::text(&device.name),
+            element("div", "scale", &bars::gauge("fill", busy, None)),
+            Html::text(&figures::share_cell(busy)),
+            Html::text(&figures::nanoseconds(device.busy_ns)),
+            Html::text(&figures::nanoseconds(device.idle_ns)),
+        ]
+    });
+    titled("Devices", "", &table(&["device", "name", "", "busy >", "time >", "idle >"], rows.collect()))
+}
+
+/// The ordered ceilings, each as a bar, with the present rate across them.
+pub(super) fn limits(report: &Report) -> Html {
+    let top = report.limits.iter().map(|limit| limit.value).filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
+    if top <= 0.0 {
+        return Html::default();
+    }
+    let now = phrases::present_rate(report).filter(|_| report.limits.iter().all(|limit| limit.unit == "request/s"));
+    let rows = report.limits.iter().enumerate().map(|(at, limit)| {
+        let bar = bars::gauge(if at == 0 { "fill" } else { "fill later" }, limit.value / top, now.map(|now| now / top));
+        let ahead = now.map(|now| figures::quantity(limit.value / now, "factor")).unwrap_or_default();
+        vec![
+            Html::text(&limit.what),
+            element("div", "scale", &bar),
+            Html::text(&figures::quantity(limit.value, &limit.unit)),
+            Html::text(&ahead),
+            Html::text(&limit.from),
+        ]
+    });
+    let aside = now.map(|now| format!("now {}, the line across", figures::quantity(now, "request/s"))).unwrap_or_default();
+    let of_now = if now.is_some() { "of now >" } else { "" };
+    titled("Limits of this server, lowest first", &aside, &stacking(&["what binds", "", "at >", of_now, "from"], rows.collect()))
+}
