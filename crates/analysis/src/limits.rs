@@ -10,7 +10,7 @@ use crate::gates::{Gate, budget_share};
 use crate::phase::Phase;
 use crate::seats::{Headroom, headroom};
 use crate::situation::{SATURATED_RHO, Situation};
-use crate::words::{count, digits, percent, seconds};
+use crate::words::{count, digits, left_of, percent, seconds};
 
 /// Ordered ceilings in requests per second per engine, lowest first. Empty without a fitted law.
 pub fn ladder(situation: &Situation<'_>) -> Vec<Limit> {
@@ -99,7 +99,7 @@ fn more_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
         return first_choice(situation, fix, Phase::Queue);
     }
     match situation.load.kv_usage_max {
-        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", percent(1.0 - usage))),
+        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
         Some(usage) => remedy(fix, "cannot_tell", None, format!("KV usage reaches {}", percent(usage))),
         None => remedy(fix, "cannot_tell", None, "KV usage is not known"),
     }
@@ -189,7 +189,7 @@ fn fp8_weights(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
 fn fp8_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
     match situation.load.kv_usage_max {
         _ if cause == "kv_thrash" => remedy(fix, "also_works", None, "doubles the tokens the cache holds"),
-        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", percent(1.0 - usage))),
+        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
         _ => remedy(fix, "cannot_tell", None, "KV usage is not known"),
     }
 }

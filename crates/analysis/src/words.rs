@@ -36,6 +36,11 @@ pub fn percent(share: f64) -> String {
     if percent > 0.0 && percent < 0.5 { "under 1 %".into() } else { format!("{percent:.0} %") }
 }
 
+/// What is left of a share in use, never rounded up to all of it: `91 %`, `over 99 %`.
+pub fn left_of(used: f64) -> String {
+    if used > 0.0 && used < 0.005 { "over 99 %".into() } else { percent(1.0 - used) }
+}
+
 /// A count with thousands separators: `5,640`.
 pub fn count(value: f64) -> String {
     let text = format!("{:.0}", value.abs());

@@ -10,7 +10,7 @@ use crate::predict::Movement;
 use crate::record;
 use crate::seats::{Headroom, Seats, headroom, tpot_s};
 use crate::situation::Situation;
-use crate::words::{count, digits, percent, plural, seconds};
+use crate::words::{count, digits, left_of, percent, plural, seconds};
 
 check! {
     /// Requests wait for a seat (`max_num_seqs`, slots) while KV cache and steps have room.
@@ -86,7 +86,7 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         Headroom::Maybe { seats, low: false } => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, Some(seats)),
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
-    let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
+    let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", left_of(usage)));
     let waiting_s = seconds(queue_s);
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
@@ -98,11 +98,6 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
         context_only: false,
     }))
-}
-
-/// What is free of a cache: never rounded up to all of it.
-fn free(usage: f64) -> String {
-    if usage > 0.0 && usage < 0.005 { "over 99 %".into() } else { percent(1.0 - usage) }
 }
 
 fn measured(situation: &Situation<'_>) -> Basis {
@@ -162,7 +157,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
     }
     let queue_s = situation.phase_s(Phase::Queue);
     let queue = if queue_s > 0.0 { format!("requests wait {} for one of them", seconds(queue_s)) } else { "others wait outside".into() };
-    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", free(usage)));
+    let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", left_of(usage)));
     let claims = vec![Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed }];
     Answer::Found(Box::new(Found {
         summary: format!("all {} are taken and {queue}{kv}", plural(cap, "seat")),
