@@ -3,6 +3,7 @@
 
 mod measure;
 mod scrapes;
+mod twins;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -47,6 +48,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         }
     }
     append_history(&folder.join("history.jsonl"), &json!({ "t_s": now_s(), "commit": commit(), "rows": rows }))?;
+    twins::print(&program)?;
     if !missed.is_empty() {
         bail!("over budget: {}", missed.join(", "));
     }
