@@ -30,6 +30,8 @@ pub struct RequestAccount {
     pub tail: Option<Tail>,
     /// True when it rests on lifetime totals of a lone scrape.
     pub lifetime: bool,
+    /// Requests the server finished over requests the client saw, where both are used.
+    pub server_over_client: Option<f64>,
 }
 
 /// The slow tail: requests at or above a quantile of the whole.
@@ -46,6 +48,11 @@ pub struct Tail {
 }
 
 impl RequestAccount {
+    /// True when the server worked for more than this client: its means are of a mix the client did not send.
+    pub fn has_foreign_load(&self) -> bool {
+        self.server_over_client.is_some_and(|ratio| ratio > *SAME_COUNT.end())
+    }
+
     /// Size of a phase, ns.
     pub fn part_ns(&self, phase: Phase) -> i64 {
         self.parts.get(&phase).copied().unwrap_or(0)
@@ -74,8 +81,9 @@ impl RequestAccount {
     /// Reads the account of one arm: client rows over server sums, else server sums, else typed figures.
     pub fn read(evidence: &Evidence, baseline: Option<&Evidence>) -> Self {
         let server = ServerMeans::read(evidence);
-        let rows: Vec<&RequestRow> =
+        let all: Vec<&RequestRow> =
             evidence.client.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
+        let (rows, server) = same_population(evidence, all, server);
         if rows.len() >= 2 {
             from_client(evidence, &rows, server.as_ref())
         } else if let Some(server) = server {
@@ -84,6 +92,30 @@ impl RequestAccount {
             from_figures(evidence, baseline)
         }
     }
+}
+
+/// Server sums may stand beside client rows only if both are about the same requests: their counts agree.
+const SAME_COUNT: std::ops::RangeInclusive<f64> = 0.8..=1.25;
+/// Slack when rows are cut to the scrapes: result files date a run to the second.
+const CUT_SLACK_NS: i64 = 2_000_000_000;
+
+/// Brings client rows and server sums to one population: where the scrapes cover only part of the run, rows outside
+/// them are left out; where they still disagree downwards, the server's phases are not used. A server with more requests
+/// than this client sent is kept, and said (`server_over_client`).
+fn same_population<'a>(
+    evidence: &Evidence,
+    rows: Vec<&'a RequestRow>,
+    server: Option<ServerMeans>,
+) -> (Vec<&'a RequestRow>, Option<ServerMeans>) {
+    let Some(means) = &server else { return (rows, server) };
+    let ratio = |rows: &[&RequestRow]| means.n / rows.len().max(1) as f64;
+    if rows.len() < 2 || ratio(&rows) >= *SAME_COUNT.start() {
+        return (rows, server);
+    }
+    let Some((first, last)) = evidence.scrape_window() else { return (rows, None) };
+    let inside = |row: &&RequestRow| row.t_sent_ns >= first - CUT_SLACK_NS && row.t_done_ns.is_some_and(|done| done <= last + CUT_SLACK_NS);
+    let cut: Vec<&RequestRow> = rows.iter().copied().filter(|row| inside(row)).collect();
+    if cut.len() >= 2 && ratio(&cut) >= *SAME_COUNT.start() { (cut, server) } else { (rows, None) }
 }
 
 /// Means of the server's own phases, s per request.
@@ -180,6 +212,7 @@ fn from_server(server: &ServerMeans) -> RequestAccount {
         unattributed_first_ns: first.left_ns,
         tail: None,
         lifetime: server.lifetime,
+        server_over_client: None,
     }
 }
 
@@ -222,6 +255,7 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         unattributed_ns: first.left_ns,
         unattributed_first_ns: first.left_ns,
         lifetime: server.is_some_and(|server| server.lifetime),
+        server_over_client: server.map(|server| server.n / n),
     }
 }
 
@@ -262,7 +296,7 @@ fn tail(rows: &[&RequestRow], parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
     let size = |phase: Phase| parts.get(&phase).copied().unwrap_or(0);
     let varying = [Phase::Queue, Phase::Stream, Phase::Gateway, Phase::Client].into_iter().max_by_key(|phase| size(*phase))?;
     let first_total: i64 = Phase::ALL.into_iter().filter(|phase| phase.before_first_token()).map(size).sum();
-    if slow.len() < TAIL_MIN || size(varying) * 2 < first_total {
+    if slow.len() < TAIL_MIN || size(varying) <= 0 || size(varying) * 2 < first_total {
         return None;
     }
     let n = slow.len() as f64;
@@ -306,6 +340,7 @@ fn from_figures(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestAcco
         unattributed_first_ns: first.left_ns,
         tail: None,
         lifetime: false,
+        server_over_client: None,
     }
 }
 

@@ -57,6 +57,10 @@ pub fn of(
         value = TYPED_CAP;
         reasons.push("typed numbers or a lone scrape: at most 0.6".into());
     }
+    if !matches!(winner.validated_on, "recorded" | "trace" | "report") && value > TYPED_CAP {
+        value = TYPED_CAP;
+        reasons.push(format!("unvalidated: tried on {} evidence only", winner.validated_on));
+    }
     let raw = STEPS.into_iter().find(|step| value >= *step).unwrap_or(0.4);
     let printed = raw.min(UNVALIDATED_CAP);
     if printed < raw {
@@ -112,6 +116,13 @@ fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
     {
         factor *= 0.8;
         doubts.push(format!("Little's law is off by {}", percent(gap)));
+    }
+    if situation.account.has_foreign_load() {
+        factor *= 0.8;
+        doubts.push(format!(
+            "the server finished {}x the client's requests: its means are of a wider mix",
+            crate::words::digits(situation.account.server_over_client.unwrap_or(1.0))
+        ));
     }
     if situation.account.lifetime {
         factor *= 0.8;

@@ -135,6 +135,13 @@ impl Evidence {
         Some((*times.iter().min()?, *times.iter().max()?))
     }
 
+    /// First and last scrape of any engine.
+    pub fn scrape_window(&self) -> Option<(i64, i64)> {
+        let times: Vec<i64> =
+            self.engines.values().filter_map(|engine| engine.series("engine.running")).flat_map(Series::ends).filter(|&t| t > 0).collect();
+        Some((*times.iter().min()?, *times.iter().max()?))
+    }
+
     /// Sum over engines of a counter's growth.
     pub fn growth(&self, name: &str) -> Option<f64> {
         sum(self.engines.values().filter_map(|engine| engine.growth(name)))

@@ -201,6 +201,9 @@ fn without_cause(
     if account.is_empty() {
         return insufficient("Nothing in the evidence measures a request: no result file, no latency histogram, no typed time.".into());
     }
+    if let Some(sentence) = scrapes_too_short(situation) {
+        return insufficient(sentence);
+    }
     if let Some(verdict) = layer_from_phases(situation, settlement) {
         return verdict;
     }
@@ -229,6 +232,19 @@ fn without_cause(
         Some(sentence) => insufficient(sentence),
         None => healthy(situation, recognized),
     }
+}
+
+/// Client rows that the scrapes do not cover cannot be split into the server's phases.
+fn scrapes_too_short(situation: &Situation<'_>) -> Option<String> {
+    let account = &situation.account;
+    let finished = situation.load.finished;
+    (account.vantage == "client" && account.server_over_client.is_none() && finished > 0.0).then(|| {
+        format!(
+            "The scrapes cover {} of the {} requests the client sent, so their time cannot be split: record both over the same time.",
+            count(finished),
+            count(account.n as f64)
+        )
+    })
 }
 
 /// Steps within which the first token's time is granularity of the engine's loop: a request waits out the running

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use analysis::checks::CHECKS;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::NOTICE;
 
@@ -34,6 +34,12 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
             *found.entry(case.provenance.as_str()).or_default() += 1;
         }
         let best = BEST_FIRST.into_iter().find(|known| found.contains_key(known)).unwrap_or("none");
+        ensure!(
+            best == check.validated_on,
+            "`{}` says it was validated on {} evidence, its cases say {best}: make `validated_on` say so too",
+            check.id,
+            check.validated_on
+        );
         let counts: Vec<String> = BEST_FIRST.into_iter().filter_map(|known| Some(format!("{} {known}", found.get(known)?))).collect();
         let alike = cases.iter().filter(|case| case.look_alike_of == check.id).count();
         writeln!(page, "| [`{}`](checks/{}.md) | {best} | {} | {alike} |", check.id, check.id, counts.join(", "))?;
