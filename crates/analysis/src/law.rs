@@ -9,6 +9,7 @@ use capture::Subject;
 use model::step_law::{self, StepLaw};
 
 use crate::evidence::Evidence;
+use crate::hardware_bound::Hardware;
 use crate::timeline::{Interval, intervals};
 
 /// What is known of the step law.
@@ -96,7 +97,7 @@ impl Law {
         }
         match step_law::fit(&rows) {
             Ok(law) => Self::Known { law, from: "scrape intervals" },
-            Err(why) => bounded(&rows, &medians, seats_below_ridge(subject), why.to_string()),
+            Err(why) => bounded(&rows, &medians, seats_below_ridge(subject, evidence), why.to_string()),
         }
     }
 }
@@ -208,7 +209,10 @@ fn prefill_cost(rows: &[step_law::Interval], a_s: f64, b_s: f64) -> Option<f64> 
 /// Batch below which reading the weights, not arithmetic, takes at least half of a decode step. A step leaves the
 /// bandwidth-bound region at B* = F b / (2 W) sequences (whatif.md, section 2): 150 and more on every GPU of the
 /// hardware table, so up to half of the smallest the constant holds at least half. A CPU's ridge is an order lower.
-fn seats_below_ridge(subject: &Subject) -> f64 {
+fn seats_below_ridge(subject: &Subject, evidence: &Evidence) -> f64 {
+    if let Some(ridge) = Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
+        return 0.5 * ridge;
+    }
     if subject.device == "CPU" { 8.0 } else { 75.0 }
 }
 

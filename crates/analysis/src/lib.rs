@@ -15,6 +15,7 @@ pub mod flags;
 pub mod floors;
 pub mod gates;
 pub mod guards;
+pub mod hardware_bound;
 pub mod law;
 pub mod ledger;
 pub mod limits;

@@ -7,6 +7,7 @@ use crate::contract::{
 };
 use crate::evidence::EngineId;
 use crate::gates::Gate;
+use crate::hardware_bound::{Distance, Hardware};
 use crate::phase::Phase;
 use crate::situation::Situation;
 use crate::verdict::Decision;
@@ -180,8 +181,13 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
     }
 }
 
-/// Distance of prefill and decode to their floor.
+/// Distance of prefill and decode to their floor; of decode to the hardware's where model and device are known.
 fn remark(situation: &Situation<'_>, phase: Phase) -> String {
+    if let Some(distance) = (phase == Phase::Decode).then(|| decode_distance(situation)).flatten().filter(|distance| distance.factor >= 0.9)
+    {
+        let floor = if distance.memory_bound { "memory floor" } else { "compute floor" };
+        return format!("{}x {floor}", words::digits(distance.factor));
+    }
     let floor = situation.floors.s(phase);
     let name = match situation.floors.from {
         "baseline" => "the baseline",
@@ -193,6 +199,14 @@ fn remark(situation: &Situation<'_>, phase: Phase) -> String {
     } else {
         String::new()
     }
+}
+
+/// Mean decode step, prompt work of others included, over the least it can take.
+fn decode_distance(situation: &Situation<'_>) -> Option<Distance> {
+    let hardware = Hardware::find(situation.subject, &situation.evidence.settings)?;
+    let step_s = situation.phase_s(Phase::Decode) / (situation.load.output_tokens? - 1.0).max(1.0);
+    let batch = situation.load.running_mean / situation.load.engine_count.max(1) as f64;
+    hardware.distance(&situation.load, batch, step_s)
 }
 
 /// A clock error of a year or more is no error bound but "not known".
@@ -210,6 +224,12 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         )),
         crate::law::Law::Bounded { why, .. } => remarks.push(format!("step law only bounded: {why}")),
         crate::law::Law::Unknown { .. } => {}
+    }
+    if let Some(distance) = decode_distance(situation).filter(|distance| distance.factor < 0.9) {
+        remarks.push(format!(
+            "decoding is {}x faster than this model can run on this device: one of them is not what it is said to be",
+            words::digits(1.0 / distance.factor)
+        ));
     }
     if !situation.unused_limits.is_empty() {
         remarks

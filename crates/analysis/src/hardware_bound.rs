@@ -1,0 +1,62 @@
+//! What the hardware allows: the least time of a decode step for this model on this device.
+//!
+//! A bound, never a forecast: measured steps are 3.4 times an ideal roofline in the median (whatif.md, section 0). It
+//! says how far from the limit a server is, and which typed model or device cannot be right.
+
+use capture::Subject;
+use model::hardware::Gpu;
+use model::memory::Dtype;
+use model::models::ModelShape;
+use model::roofline::{Deployment, Limit, StepShape, ridge_batch, step_bound};
+
+use crate::evidence::Settings;
+use crate::load::Load;
+
+/// A known model on a known device.
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware {
+    model: &'static ModelShape,
+    gpu: &'static Gpu,
+    deployment: Deployment,
+}
+
+/// Distance of a measured step from its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// Measured over bound.
+    pub factor: f64,
+    /// True when bytes bound the step, false when arithmetic does.
+    pub memory_bound: bool,
+}
+
+impl Hardware {
+    /// Looks both up; `None` when either is not in the tables. Formats come from the settings, bf16 where none says.
+    pub fn find(subject: &Subject, settings: &Settings) -> Option<Self> {
+        let text = |key: &str| settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
+        let weights = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).unwrap_or(Dtype::Bf16);
+        let kv = Dtype::parse(text("config.kv_dtype")).unwrap_or(Dtype::Bf16);
+        let ranks = settings.number("config.tensor_parallel").unwrap_or(1.0).clamp(1.0, 64.0) as u32;
+        let model = model::models::find(&subject.model)?;
+        let gpu = model::hardware::find(&subject.device)?;
+        Some(Self { model, gpu, deployment: Deployment { weights, kv, ranks } })
+    }
+
+    /// Sequences per step at which arithmetic takes as long as reading the weights.
+    pub fn ridge(&self) -> Option<f64> {
+        let rate = match self.deployment.weights {
+            Dtype::Fp8 => self.gpu.fp8_flops.or(self.gpu.bf16_flops),
+            _ => self.gpu.bf16_flops,
+        }?;
+        Some(ridge_batch(rate, self.gpu.dram_bytes_per_s, self.deployment.weights.bytes_per_param()))
+            .filter(|batch| batch.is_finite() && *batch > 1.0)
+    }
+
+    /// How far a decode step of `step_s` at `batch` sequences is from the least it can take.
+    pub fn distance(&self, load: &Load, batch: f64, step_s: f64) -> Option<Distance> {
+        let mean_context = load.prompt_tokens? + 0.5 * load.output_tokens?;
+        let shape = StepShape { prefill_tokens: 0.0, decode_seqs: batch.max(1.0), mean_context };
+        let bound = step_bound(self.model, self.deployment, &shape, self.gpu);
+        let factor = step_s / bound.bound_s;
+        (factor.is_finite() && factor > 0.0).then_some(Distance { factor, memory_bound: bound.limit == Limit::Memory })
+    }
+}
