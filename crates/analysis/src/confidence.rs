@@ -47,7 +47,7 @@ pub fn of(
     let separation = if own_ns > 0.0 { own_ns / (own_ns + second_ns.max(rival_ns)) } else { 1.0 };
     let (integrity, doubts) = integrity(situation);
     let mut value = basis_weight * separation * integrity;
-    let mut reasons = vec![format!("{} seconds", basis.map_or("no", Basis::as_str))];
+    let mut reasons = vec![format!("its time is {}", basis.map_or("not measured", Basis::as_str))];
     if rival_ns > second_ns && rival_ns > 0.05 * own_ns {
         reasons.push(format!("{rival} could still own {}", percent(rival_ns / settlement.loss_ns.max(1) as f64)));
     }
@@ -55,7 +55,7 @@ pub fn of(
     let typed = situation.account.vantage == "typed" || !situation.evidence.has_timeline();
     if typed && value > TYPED_CAP {
         value = TYPED_CAP;
-        reasons.push("typed numbers or a lone scrape: at most 0.6".into());
+        reasons.push("without a series over time at most 0.6".into());
     }
     if !matches!(winner.validated_on, "recorded" | "trace" | "report") && value > TYPED_CAP {
         value = TYPED_CAP;
@@ -64,7 +64,7 @@ pub fn of(
     let raw = STEPS.into_iter().find(|step| value >= *step).unwrap_or(0.4);
     let printed = raw.min(UNVALIDATED_CAP);
     if printed < raw {
-        reasons.push(format!("{raw} held back to {printed} until 50 verdicts of this kind are checked"));
+        reasons.push(format!("{raw} is not printed before 50 verdicts of a kind were checked"));
     }
     Confidence { value, printed, because: reasons.join("; ") }
 }
@@ -123,6 +123,10 @@ fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
             "the server finished {}x the client's requests: its means are of a wider mix",
             crate::words::digits(situation.account.server_over_client.unwrap_or(1.0))
         ));
+    }
+    if let Some(conflict) = situation.evidence.settings.conflicts().first() {
+        factor *= 0.7;
+        doubts.push(format!("two configurations in one input: {conflict}"));
     }
     if situation.account.lifetime {
         factor *= 0.8;

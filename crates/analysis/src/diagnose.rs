@@ -61,8 +61,9 @@ pub fn diagnose(capture: &Capture, options: &DiagnoseOptions<'_>) -> Report {
     report(capture, options, &draft)
 }
 
-/// What a verdict is worth when arms compete: localized over healthy over nothing, then confidence, then share.
-fn weight(draft: &Draft<'_>) -> (u8, i64, i64) {
+/// What a verdict is worth when arms compete: localized over healthy over nothing, then whether anything was measured,
+/// then confidence, then share.
+fn weight(draft: &Draft<'_>) -> (u8, i64, i64, i64) {
     let verdict = &draft.decision.verdict;
     let status = match verdict.status {
         Status::Localized if verdict.check.is_some() => 3,
@@ -70,7 +71,12 @@ fn weight(draft: &Draft<'_>) -> (u8, i64, i64) {
         Status::Healthy => 1,
         Status::InsufficientEvidence => 0,
     };
-    (status, (verdict.confidence * 1000.0) as i64, (verdict.explained.unwrap_or(0.0) * 1000.0) as i64)
+    (
+        status,
+        i64::from(!draft.situation.account.is_empty()),
+        (verdict.confidence * 1000.0) as i64,
+        (verdict.explained.unwrap_or(0.0) * 1000.0) as i64,
+    )
 }
 
 fn draft<'a>(situation: Situation<'a>, stated: Option<&str>) -> Draft<'a> {
@@ -200,6 +206,9 @@ fn next(draft: &Draft<'_>, unknown: &[Unknown]) -> String {
     match draft.decision.verdict.status {
         Status::Localized if draft.decision.cause.is_some() => "inferoscope verify BEFORE AFTER --hypothesis h1".into(),
         Status::Healthy => "inferoscope capture INPUT... -o baseline.capture".into(),
+        Status::InsufficientEvidence if draft.situation.evidence.has_timeline() && unknown.is_empty() => {
+            "no recording helps here: no check of this version tests what is left".into()
+        }
         _ => unknown.first().map_or_else(|| crate::record::SCRAPES.into(), |first| first.record_with.clone()),
     }
 }

@@ -119,6 +119,48 @@ impl Floors {
     }
 }
 
+/// A limit the user set on a mean, and the mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitSet {
+    /// `TTFT`, `TPOT`, `e2e`.
+    pub name: &'static str,
+    /// Limit, s.
+    pub limit_s: f64,
+    /// Measured mean, s.
+    pub measured_s: f64,
+}
+
+impl LimitSet {
+    /// True when the mean is above the limit.
+    pub fn is_broken(&self) -> bool {
+        self.measured_s > self.limit_s
+    }
+
+    /// `TTFT 136 ms, limit 50.0 ms`.
+    pub fn text(&self) -> String {
+        format!("{} {}, limit {}", self.name, crate::words::seconds(self.measured_s), crate::words::seconds(self.limit_s))
+    }
+}
+
+/// The limits that can be compared with a mean of this account.
+pub fn measured_limits(account: &RequestAccount, load: &Load, slo: &BTreeMap<String, f64>) -> Vec<LimitSet> {
+    if account.is_empty() {
+        return Vec::new();
+    }
+    let tokens = (load.output_tokens.unwrap_or(0.0) - 1.0).max(0.0);
+    slo.iter()
+        .filter_map(|(signal, &limit_s)| {
+            let (name, measured_s) = match signal.strip_suffix(".mean").unwrap_or(signal).rsplit('.').next().unwrap_or_default() {
+                "ttft" => ("TTFT", account.first_token_mean_s()),
+                "tpot" | "itl" if tokens > 0.0 => ("TPOT", account.mean_s(Phase::Decode) / tokens),
+                "e2e" => ("e2e", account.total_mean_s()),
+                _ => return None,
+            };
+            Some(LimitSet { name, limit_s, measured_s })
+        })
+        .collect()
+}
+
 /// Typed numbers rarely hold a floor; an arm with one request at a time does.
 fn own_typed(evidence: &Evidence) -> Floors {
     let mut floors = Floors { per_request_s: BTreeMap::new(), from: "whole" };

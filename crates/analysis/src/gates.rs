@@ -93,6 +93,38 @@ impl Gates {
     }
 }
 
+/// The seat limit of an engine and whether anybody named it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeatLimit {
+    /// Sequences that may run at once.
+    pub seats: f64,
+    /// True when no setting names it and it is read off running, which stands at one number while requests wait.
+    pub inferred: bool,
+}
+
+/// Fewest waiting moments from which a limit is inferred.
+const MIN_STANDING: usize = 10;
+
+/// The configured limit; else the number at which running stands in most of the waiting, with KV to spare and nobody
+/// pushed out: only a limit holds a batch still under changing load.
+pub fn seat_limit(evidence: &Evidence) -> Option<SeatLimit> {
+    if let Some(seats) = evidence.settings.number("config.max_num_seqs").filter(|&seats| seats >= 1.0) {
+        return Some(SeatLimit { seats, inferred: false });
+    }
+    let limits: Option<Vec<f64>> = evidence.engines.values().map(standing_at).collect();
+    let limits = limits.filter(|limits| !limits.is_empty())?;
+    let seats = limits.iter().copied().fold(0.0, f64::max);
+    limits.iter().all(|limit| (limit - seats).abs() < 0.5).then_some(SeatLimit { seats, inferred: true })
+}
+
+fn standing_at(engine: &Engine) -> Option<f64> {
+    let waiting: Vec<Moment> = moments(engine).into_iter().filter(|moment| moment.waiting >= 1.0).collect();
+    let highest = waiting.iter().map(|moment| moment.running).fold(0.0, f64::max);
+    let standing = waiting.iter().filter(|moment| at_cap(moment.running, highest)).count();
+    let room = waiting.iter().all(|moment| moment.preemptions <= 0.0 && moment.kv_usage.is_some_and(|usage| usage < 0.9));
+    (waiting.len() >= MIN_STANDING && highest >= 1.0 && room && standing * 2 >= waiting.len()).then_some(highest)
+}
+
 /// True when `running` fills `cap`: at 98 % of it, or one below for caps above ten (gauges are written at step ends).
 pub fn at_cap(running: f64, cap: f64) -> bool {
     let threshold = (0.98 * cap).ceil();
@@ -131,7 +163,7 @@ pub fn budget_share(engine: &Engine, budget: f64) -> Option<f64> {
 }
 
 fn label(engine: &Engine, evidence: &Evidence, moments: &[Moment]) -> Vec<Option<Gate>> {
-    let cap = evidence.settings.number("config.max_num_seqs");
+    let cap = seat_limit(evidence).map(|limit| limit.seats);
     let full = 1.0 - kv_need_frac(engine, evidence);
     let budget = evidence.settings.number("config.max_num_batched_tokens");
     let budget_bound = budget.and_then(|budget| budget_share(engine, budget)).is_some_and(|share| share >= 0.5);

@@ -27,6 +27,10 @@ fn uneven_replicas(situation: &Situation<'_>) -> Option<String> {
 /// A law fitted to a drafting server has the drafts' cost inside: it cannot show that plain decoding were faster.
 fn drafts_in_the_law(situation: &Situation<'_>) -> Option<String> {
     let drafts = situation.evidence.growth("spec.drafts").filter(|&drafts| drafts > 0.0)?;
+    let compared = situation.baseline.as_ref().is_some_and(|baseline| baseline.evidence.growth("spec.drafts").unwrap_or(0.0) <= 0.0);
+    if compared {
+        return None;
+    }
     let accepted = situation.evidence.growth("spec.accepted_tokens").unwrap_or(0.0);
     Some(format!(
         "Speculation is on and yields {} tokens per target step; whether that repays the drafts shows only against a run without it (--baseline).",

@@ -16,11 +16,16 @@ use crate::words::{count, digits, left_of, percent, seconds};
 pub fn ladder(situation: &Situation<'_>) -> Vec<Limit> {
     let (Some(law), load) = (situation.law.known(), &situation.load) else { return Vec::new() };
     let (Some(uncached), Some(output)) = (load.uncached_tokens, load.output_tokens) else { return Vec::new() };
+    let engines = load.engine_count.max(1) as f64;
     let at = |batch: f64, what: String| Limit {
-        value: law.rate_per_s(batch, uncached, output),
+        value: engines * law.rate_per_s(batch, uncached, output),
         unit: "request/s".into(),
         what,
-        from: format!("step law ({}) at {} running", situation.law.from(), count(batch)),
+        from: if batch > 1e6 {
+            format!("step law ({}) in the limit of a large batch", situation.law.from())
+        } else {
+            format!("step law ({}) at {} running per engine", situation.law.from(), count(batch))
+        },
     };
     let mut rungs = Vec::new();
     if let Some(seats) = load.seats {
@@ -188,6 +193,9 @@ fn fp8_weights(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
 
 fn fp8_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
     match situation.load.kv_usage_max {
+        _ if cause == "kv_thrash" && situation.evidence.settings.get("config.num_gpu_blocks_override").is_none() => {
+            remedy(fix, "first_choice", None, "doubles the tokens the cache holds")
+        }
         _ if cause == "kv_thrash" => remedy(fix, "also_works", None, "doubles the tokens the cache holds"),
         Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
         _ => remedy(fix, "cannot_tell", None, "KV usage is not known"),

@@ -22,6 +22,8 @@ pub struct Load {
     pub uncached_tokens: Option<f64>,
     /// Seats (max_num_seqs) per engine.
     pub seats: Option<f64>,
+    /// True when no setting names the seats and they are read off where running stands.
+    pub seats_inferred: bool,
     /// KV capacity per engine, tokens.
     pub kv_capacity_tokens: Option<f64>,
     /// Largest KV usage seen.
@@ -34,6 +36,8 @@ pub struct Load {
     pub waiting_mean: f64,
     /// Largest waiting on one engine.
     pub waiting_max: f64,
+    /// Largest running + waiting at one moment, on one engine.
+    pub in_system_max: f64,
     /// In-system requests grew over the arrivals by more than chance, on every engine.
     pub growing: bool,
     /// Engines on which they grew.
@@ -56,6 +60,7 @@ impl Load {
         let figure = |name: &str| evidence.figures.typical(name);
         let prompt_tokens =
             mean("server.prompt_tokens").or_else(|| row_mean(evidence, |row| row.tokens_in)).or_else(|| figure("server.prompt_tokens"));
+        let limit = crate::gates::seat_limit(evidence);
         let mut load = Self {
             finished,
             output_tokens: mean("server.output_tokens")
@@ -64,7 +69,8 @@ impl Load {
                 .or_else(|| figure("server.output_tokens")),
             prompt_tokens,
             uncached_tokens: mean("server.computed_tokens").or_else(|| per_request("server.computed_tokens_total")).or(prompt_tokens),
-            seats: evidence.settings.number("config.max_num_seqs").filter(|&seats| seats >= 1.0),
+            seats: limit.map(|limit| limit.seats),
+            seats_inferred: limit.is_some_and(|limit| limit.inferred),
             engine_count: evidence.engines.len(),
             preemptions: evidence.growth("kv.preemptions").unwrap_or(0.0),
             ..Self::default()
@@ -103,6 +109,8 @@ impl Load {
         self.waiting_mean = total_mean("engine.waiting");
         self.running_max = largest("engine.running").unwrap_or(0.0);
         self.waiting_max = largest("engine.waiting").unwrap_or(0.0);
+        let in_system = evidence.engines.values().flat_map(moments).map(|moment| moment.running + moment.waiting).fold(0.0, f64::max);
+        self.in_system_max = if in_system > 0.0 { in_system } else { self.running_max + self.waiting_max };
         self.kv_usage_max = largest("kv.usage").filter(|&usage| usage > 0.0 || self.prompt_tokens.is_none());
         self.kv_capacity_tokens =
             evidence.engines.values().filter_map(|engine| crate::gates::kv_capacity_tokens(engine, evidence)).reduce(f64::min);
@@ -140,8 +148,8 @@ fn row_mean(evidence: &Evidence, value: impl Fn(&crate::evidence::RequestRow) ->
     (!values.is_empty()).then(|| values.iter().sum::<i64>() as f64 / values.len() as f64)
 }
 
-/// Arrivals per second from the server's own counter of first tokens plus what was still waiting: first to last
-/// interval in which any request was in the system.
+/// Arrivals per second from the server's own counters: first tokens handed out plus the change of what is waiting, from
+/// the first that moves until the system is fullest (a backlog that drains after the last arrival is no arrival).
 fn arrivals_from_counters(evidence: &Evidence) -> Option<f64> {
     let mut total = 0.0;
     let mut span_s: f64 = 0.0;
@@ -150,10 +158,14 @@ fn arrivals_from_counters(evidence: &Evidence) -> Option<f64> {
         let waiting = engine.series("engine.waiting");
         let steps = counts.steps();
         let moving: Vec<usize> = (0..steps.len()).filter(|&at| steps[at].1 > 0.0).collect();
-        let (first, last) = (*moving.first()?, *moving.last()?);
+        let (first, mut last) = (*moving.first()?, *moving.last()?);
+        let waiting_at = |t| waiting.and_then(|series| series.at(t)).unwrap_or(0.0);
+        let fullest = (first..=last).max_by(|&a, &b| waiting_at(counts.t_ns[a + 1]).total_cmp(&waiting_at(counts.t_ns[b + 1])))?;
+        if waiting_at(counts.t_ns[fullest + 1]) >= 2.0 && fullest > first {
+            last = fullest;
+        }
         let (from, to) = (counts.t_ns[first], counts.t_ns[last + 1]);
-        let left = waiting.and_then(|series| series.at(to)).unwrap_or(0.0) - waiting.and_then(|series| series.at(from)).unwrap_or(0.0);
-        total += steps[first..=last].iter().map(|(_, count)| count).sum::<f64>() + left;
+        total += steps[first..=last].iter().map(|(_, count)| count).sum::<f64>() + waiting_at(to) - waiting_at(from);
         span_s = span_s.max((to - from) as f64 * 1e-9);
     }
     (span_s >= 5.0 && total >= 10.0).then(|| total / span_s)

@@ -16,6 +16,16 @@ pub fn scrapes(signals: &[&str], because: impl Into<String>, at_most_s: Option<f
     missing(signals, because, at_most_s, SCRAPES, SCRAPES_COST)
 }
 
+/// The start-up log or command line beside what is there.
+pub const SETTINGS: &str = "inferoscope diagnose INPUT... server.log";
+/// What the start-up log costs.
+pub const SETTINGS_COST: &str = "nothing: the log from start-up on, or a command.txt with the line that started the server";
+
+/// Missing settings of some names.
+pub fn settings(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
+    missing(signals, because, at_most_s, SETTINGS, SETTINGS_COST)
+}
+
 /// Missing a client's view.
 pub fn client(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
     missing(signals, because, at_most_s, CLIENT, CLIENT_COST)

@@ -6,7 +6,7 @@ use capture::Subject;
 
 use crate::account::RequestAccount;
 use crate::evidence::Evidence;
-use crate::floors::{Floors, Sharing};
+use crate::floors::{Floors, LimitSet, Sharing};
 use crate::gates::Gates;
 use crate::law::Law;
 use crate::load::Load;
@@ -31,6 +31,8 @@ pub struct Situation<'a> {
     pub floors: Floors,
     /// Price of batching, below saturation only.
     pub sharing: Option<Sharing>,
+    /// Limits the user set, beside what was measured.
+    pub limits: Vec<LimitSet>,
     /// Limits the user set that no floor can hold.
     pub unused_limits: Vec<String>,
     /// The other arm, read the same way.
@@ -58,8 +60,20 @@ impl<'a> Situation<'a> {
             _ => Floors::own(evidence, &account, &law, &load),
         };
         let unused_limits = floors.accept(&account, &load, slo);
-        let mut situation =
-            Self { subject, evidence, account, gates, law, load, floors, sharing: None, unused_limits, baseline: baseline.map(Box::new) };
+        let limits = crate::floors::measured_limits(&account, &load, slo);
+        let mut situation = Self {
+            subject,
+            evidence,
+            account,
+            gates,
+            law,
+            load,
+            floors,
+            sharing: None,
+            unused_limits,
+            limits,
+            baseline: baseline.map(Box::new),
+        };
         situation.sharing = situation.predict_sharing();
         situation
     }
@@ -101,8 +115,14 @@ impl<'a> Situation<'a> {
         self.evidence.settings.get(key).map(|setting| setting.origin.clone()).unwrap_or_default()
     }
 
+    /// True when the baseline served the same rate: its times then hold the price of batching already.
+    fn has_same_load_as_baseline(&self) -> bool {
+        let rates = self.baseline.as_ref().and_then(|baseline| self.load.arrivals_per_s.zip(baseline.load.arrivals_per_s));
+        self.floors.from == "baseline" && rates.is_some_and(|(mine, theirs)| (mine / theirs - 1.0).abs() <= 0.1)
+    }
+
     fn predict_sharing(&self) -> Option<Sharing> {
-        if self.is_saturated() {
+        if self.is_saturated() || self.has_same_load_as_baseline() {
             return None;
         }
         let law = self.law.central()?;

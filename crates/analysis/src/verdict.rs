@@ -8,7 +8,7 @@ use crate::precedence::SHARING_ID;
 use crate::settlement::{Scope, Settlement, found};
 use crate::situation::Situation;
 use crate::symptom::{MATERIAL_EXCESS, Recognized};
-use crate::words::{count, percent, seconds};
+use crate::words::{self, count, percent, seconds};
 
 /// A cause owns at least this share of the loss ...
 const OF_LOSS: f64 = 0.05;
@@ -44,11 +44,13 @@ pub fn decide(
         let share = settlement.share(check.id);
         share.lo >= OF_LOSS && share.owned_ns as f64 >= OF_SIZE * settlement.size_ns as f64 && share.owned_ns as f64 >= OF_NOISE * noise_ns
     };
+    let within = within_limits(situation);
     let cause = owners
         .iter()
+        .filter(|_| within.is_none())
         .find(|(check, found)| !found.context_only && material(check))
         // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
-        .or_else(|| owners.iter().find(|(_, found)| !found.context_only && found.claims.is_empty()))
+        .or_else(|| owners.iter().filter(|_| within.is_none()).find(|(_, found)| !found.context_only && found.claims.is_empty()))
         .copied();
     let roles = owners
         .iter()
@@ -56,7 +58,7 @@ pub fn decide(
             let role = match cause {
                 _ if found.context_only => Role::Context,
                 Some((winner, _)) if winner.id == check.id => Role::Cause,
-                _ if material(check) && settlement.share(check.id).mid >= CONTRIBUTES => Role::Contributes,
+                _ if within.is_none() && material(check) && settlement.share(check.id).mid >= CONTRIBUTES => Role::Contributes,
                 _ => Role::TrueNotCause,
             };
             (*check, role)
@@ -64,10 +66,41 @@ pub fn decide(
         .collect();
     let verdict = match cause {
         Some((check, found)) => localized(situation, answers, settlement, check, found),
+        None if within.is_some() => healthy(situation, recognized, within),
         None => without_cause(situation, answers, settlement, recognized),
     };
     let named = (verdict.status == Status::Localized).then_some(cause).flatten().map(|(check, _)| check);
     Decision { verdict, cause: named, roles }
+}
+
+/// What was measured beside the limits the user set, when all of them are kept: then nothing is slow by the user's own
+/// measure, whatever could be faster.
+fn within_limits(situation: &Situation<'_>) -> Option<String> {
+    let kept = !situation.limits.is_empty() && situation.limits.iter().all(|limit| !limit.is_broken());
+    kept.then(|| situation.limits.iter().map(crate::floors::LimitSet::text).collect::<Vec<_>>().join("; "))
+}
+
+/// A limit that is broken although nothing here owns the excess.
+fn broken_limit(situation: &Situation<'_>) -> Option<String> {
+    let broken = situation.limits.iter().find(|limit| limit.is_broken())?;
+    Some(format!("{}: the limit is broken, and no check owns what exceeds it.", broken.text()))
+}
+
+/// Settings whose difference explains nothing.
+const IMMATERIAL: &[&str] = &["config.port", "config.host", "config.num_gpu_blocks", "config.served_model_name"];
+
+/// Settings that differ from the baseline, as a sentence to add.
+fn differences(situation: &Situation<'_>) -> String {
+    let Some(baseline) = &situation.baseline else { return String::new() };
+    let mut changed: Vec<String> = Vec::new();
+    for (key, setting) in situation.evidence.settings.iter().filter(|(key, _)| key.starts_with("config.")) {
+        let before = baseline.evidence.settings.get(key).map(|setting| setting.value.as_str());
+        if before.is_some_and(|before| before != setting.value) && !IMMATERIAL.contains(&key) {
+            changed.push(format!("{} {} -> {}", key.trim_start_matches("config."), before.unwrap_or_default(), setting.value));
+        }
+    }
+    changed.truncate(4);
+    if changed.is_empty() { String::new() } else { format!(" What changed since the baseline: {}.", changed.join(", ")) }
 }
 
 /// Standard error of the unit's mean over ten batches of time, times the population, ns. 0 where no batches exist.
@@ -199,7 +232,10 @@ fn without_cause(
 ) -> Verdict {
     let account = &situation.account;
     if account.is_empty() {
-        return insufficient("Nothing in the evidence measures a request: no result file, no latency histogram, no typed time.".into());
+        return insufficient(nothing_measured(situation));
+    }
+    if let Some(sentence) = broken_limit(situation).filter(|_| situation.evidence.has_timeline()) {
+        return insufficient(sentence + &differences(situation));
     }
     if let Some(sentence) = scrapes_too_short(situation) {
         return insufficient(sentence);
@@ -219,10 +255,12 @@ fn without_cause(
     }
     if unowned >= MATERIAL_EXCESS && !within_loop_granularity(situation, settlement, scope) {
         return insufficient(format!(
-            "{} of the {what} ({} of {} per request) is more than this server's own step law or floor explains, and no check owns it.",
+            "{} of the {what} ({} of {} per request) is more than {} explains, and no check owns it.{}",
             percent(unowned),
             seconds(settlement.unowned_ns as f64 * 1e-9 / situation.n()),
             seconds(settlement.size_ns as f64 * 1e-9 / situation.n()),
+            reference(situation),
+            differences(situation),
         ));
     }
     if let Some((check, share)) = blind(situation, answers, settlement) {
@@ -230,7 +268,7 @@ fn without_cause(
     }
     match crate::guards::not_healthy_because(situation) {
         Some(sentence) => insufficient(sentence),
-        None => healthy(situation, recognized),
+        None => healthy(situation, recognized, None),
     }
 }
 
@@ -274,7 +312,7 @@ fn blind(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], settle
         .filter(|(_, missing)| missing.at_most_s.is_some())
         .map(|(check, missing)| {
             let bound = missing.at_most_s.unwrap_or(0.0) * situation.n() * 1e9;
-            (check.id, bound / settlement.size_ns.max(1) as f64)
+            (check.id, (bound / settlement.size_ns.max(1) as f64).min(1.0))
         })
         .filter(|(_, share)| *share >= MATERIAL_EXCESS)
         .max_by(|a, b| a.1.total_cmp(&b.1))
@@ -297,9 +335,10 @@ fn layer_from_phases(situation: &Situation<'_>, settlement: &Settlement) -> Opti
     let per_request_s = total as f64 * 1e-9 / situation.n();
     let explained = total as f64 / settlement.loss_ns as f64;
     let sentence = format!(
-        "{} of {} per request pass outside the engine ({largest} most of it); which stage does not show.",
+        "{} of {} per request pass outside the engine, most of it {}.",
         seconds(per_request_s),
-        seconds(settlement.size_ns as f64 * 1e-9 / situation.n())
+        seconds(settlement.size_ns as f64 * 1e-9 / situation.n()),
+        stage(largest)
     );
     let mut verdict = layer_only(layer, "network", sentence, "measured between two vantages; no check names the stage");
     verdict.explained = Some(explained.min(1.0));
@@ -308,15 +347,42 @@ fn layer_from_phases(situation: &Situation<'_>, settlement: &Settlement) -> Opti
     Some(verdict)
 }
 
-fn healthy(situation: &Situation<'_>, recognized: &Recognized) -> Verdict {
+/// What happens in a phase outside the engine, in words.
+fn stage(phase: &str) -> &'static str {
+    match phase {
+        "client" => "waiting for a connection: look at the pool of the caller or router",
+        "gateway" => "inside the gateway before it passes the request on",
+        "stream" => "held on the way out",
+        _ => "on the way to the server",
+    }
+}
+
+/// Figures may have been typed and still measure no whole request.
+fn nothing_measured(situation: &Situation<'_>) -> String {
+    let typed = situation.evidence.figures.iter().count();
+    if typed == 0 {
+        "Nothing in the evidence measures a request: no result file, no latency histogram, no typed time.".into()
+    } else {
+        format!(
+            "{} given, but none of them is a time to first token or of a whole request, which every check here starts from.",
+            words::plural(typed as f64, "figure")
+        )
+    }
+}
+
+fn reference(situation: &Situation<'_>) -> &'static str {
+    match situation.floors.from {
+        "baseline" => "the baseline arm",
+        "slo" => "the limit set",
+        _ => "this server's own step law or floor",
+    }
+}
+
+fn healthy(situation: &Situation<'_>, recognized: &Recognized, within: Option<String>) -> Verdict {
     let n = count(situation.account.n as f64);
     let ttft = seconds(situation.account.first_token_mean_s());
     let e2e = seconds(situation.account.total_mean_s());
-    let reference = match situation.floors.from {
-        "baseline" => "the baseline arm",
-        "slo" => "the limit set",
-        _ => "this server's own step law",
-    };
+    let reference = reference(situation);
     let batching =
         if recognized.id == "none" { String::new() } else { "; what exceeds a lone request is the price of batching".to_string() };
     Verdict {
@@ -325,10 +391,13 @@ fn healthy(situation: &Situation<'_>, recognized: &Recognized) -> Verdict {
         confidence_because: format!(
             "judged against {reference}; slowness that is the same at every load needs a trace or a hardware bound to show"
         ),
-        sentence: format!(
-            "Nothing material is wrong: {n} requests, TTFT {ttft}, whole request {e2e}, no queue, no preemption of weight{batching}."
-        ),
-        falsified_by: "a lone request that is much faster than the floor used here".into(),
+        sentence: match within {
+            Some(limits) => format!("Within the limits set ({limits}), over {n} requests."),
+            None => format!(
+                "Nothing material is wrong: {n} requests, TTFT {ttft}, whole request {e2e}; no queue or preemption that matters{batching}."
+            ),
+        },
+        falsified_by: "lone requests turn out much faster than this server's own law says".into(),
         ..insufficient(String::new())
     }
 }

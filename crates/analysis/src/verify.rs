@@ -32,12 +32,14 @@ pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Ve
     if let Some(why) = comparability.iter().find_map(|line| line.strip_prefix(comparable::DIFFERS)) {
         return refuse(Outcome::NotComparable, why.to_string(), &id, changed, comparability.clone());
     }
-    let Some(hypothesis) = chosen.or_else(|| (!changed.is_empty()).then(any_improvement)) else {
-        let why = "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string();
-        return refuse(Outcome::Inconclusive, why, &id, changed, comparability);
-    };
+    let nothing = chosen.is_none() && changed.is_empty();
+    let hypothesis = chosen.unwrap_or_else(any_improvement);
     let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, &b, &a)).collect();
-    let (outcome, why) = overall(&predictions);
+    let (outcome, why) = if nothing {
+        (Outcome::Inconclusive, "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string())
+    } else {
+        overall(&predictions)
+    };
     Verification { schema: VERIFY_SCHEMA.into(), outcome, why, hypothesis: id, changed, predictions, comparability }
 }
 
@@ -91,8 +93,8 @@ fn any_improvement() -> Hypothesis {
     };
     let why = "no hypothesis in the first report: a change is at least meant to help";
     hypothesis.predictions = vec![
-        Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).primary().refused(why).build(),
-        Movement::new("e2e.mean", "e2e mean", "s", Direction::Unchanged, None).guard().refused(why).build(),
+        Movement::new("e2e.mean", "e2e mean", "s", Direction::Down, None).primary().refused(why).build(),
+        Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).guard().refused(why).build(),
     ];
     hypothesis
 }
@@ -234,12 +236,11 @@ fn overall(predictions: &[PredictionOutcome]) -> (Outcome, String) {
             outcome.ratio_interval.map_or_else(String::new, |[lo, hi]| format!(" (x{} to x{})", digits(lo.max(0.0)), digits(hi)));
         format!("{} {}{interval}", outcome.prediction.label, outcome.why)
     };
-    if primary.outcome != Outcome::Confirmed {
-        return (primary.outcome, label(primary));
-    }
     match predictions.iter().find(|outcome| outcome.prediction.guard && outcome.outcome == Outcome::Refuted) {
-        Some(broken) => (Outcome::Refuted, format!("{}; but the guard broke: {}", label(primary), label(broken))),
-        None => (Outcome::Confirmed, label(primary)),
+        Some(broken) if primary.outcome != Outcome::Refuted => {
+            (Outcome::Refuted, format!("{}; and the guard broke: {}", label(primary), label(broken)))
+        }
+        _ => (primary.outcome, label(primary)),
     }
 }
 
@@ -250,5 +251,6 @@ pub(crate) fn within(ratio: f64, limit: f64) -> bool {
 
 /// `+12 %`.
 pub(crate) fn signed_percent(ratio: f64) -> String {
-    format!("{}{}", if ratio >= 1.0 { "+" } else { "-" }, percent((ratio - 1.0).abs()))
+    let change = (ratio - 1.0).abs();
+    if change < 0.005 { "within 1 %".into() } else { format!("{}{}", if ratio >= 1.0 { "+" } else { "-" }, percent(change)) }
 }

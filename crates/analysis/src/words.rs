@@ -33,7 +33,13 @@ pub fn digits(value: f64) -> String {
 /// A share as `97 %`, `under 1 %`, `0 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.5 { "under 1 %".into() } else { format!("{percent:.0} %") }
+    if percent > 0.0 && percent < 0.5 {
+        "under 1 %".into()
+    } else if percent.abs() < 0.5 {
+        "0 %".into()
+    } else {
+        format!("{percent:.0} %")
+    }
 }
 
 /// What is left of a share in use, never rounded up to all of it: `91 %`, `over 99 %`.

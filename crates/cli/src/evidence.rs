@@ -46,7 +46,30 @@ pub(crate) fn read(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
     let mut whole = parts.next().unwrap_or_else(Capture::new);
     parts.for_each(|part| whole.merge(part));
     whole.canonicalize();
+    refuse_nothing(&whole)?;
     Ok(whole)
+}
+
+/// Inputs of which nothing was understood are an error, not weak evidence.
+fn refuse_nothing(capture: &Capture) -> anyhow::Result<()> {
+    let evidence: usize = capture
+        .tables
+        .row_counts()
+        .iter()
+        .filter(|(table, _)| !matches!(*table, "issues" | "attachments" | "notes" | "runs"))
+        .map(|(_, rows)| rows)
+        .sum();
+    if evidence > 0 {
+        return Ok(());
+    }
+    let issues: Vec<String> = capture
+        .tables
+        .issues
+        .rows()
+        .take(5)
+        .map(|issue| format!("{}: {}", capture.text(issue.source), capture.text(issue.sentence)))
+        .collect();
+    anyhow::bail!("nothing in the input was understood\n  {}", issues.join("\n  "))
 }
 
 /// Tells addresses, captures and files apart. Each is read once however often it is named.

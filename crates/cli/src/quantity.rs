@@ -40,6 +40,9 @@ pub(crate) fn limits(text: &str) -> Result<BTreeMap<String, f64>, String> {
         let (name, value) = (name.trim(), value.trim());
         let (signal, unit) = signal_of(name)?;
         let limit = exact(value, unit).map_err(|why| format!("{name}: {why}"))?;
+        if unit == Unit::Second && !value.ends_with(|last: char| last.is_alphabetic()) {
+            return Err(format!("{name}: expected a unit, as in `{value}ms`"));
+        }
         if limit <= 0.0 {
             return Err(format!("{name}: expected a limit above zero"));
         }

@@ -52,11 +52,13 @@ fn find(situation: &Situation<'_>) -> Answer {
                 format!("the KV cache is full ({}): no seat more could be filled", percent(usage)),
             );
         }
-        return Answer::CannotTell(record::scrapes(
-            &["config.max_num_seqs", "engine.running", "engine.waiting"],
-            "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it",
-            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
-        ));
+        let because = "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it";
+        let at_most_s = Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s());
+        return Answer::CannotTell(if situation.evidence.has_timeline() {
+            record::settings(&["config.max_num_seqs"], because, at_most_s)
+        } else {
+            record::scrapes(&["config.max_num_seqs", "engine.running", "engine.waiting"], because, at_most_s)
+        });
     };
     if situation.evidence.has_timeline() { from_timeline(situation, cap) } else { from_figures(situation, cap) }
 }
@@ -90,7 +92,7 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
     let waiting_s = seconds(queue_s);
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
-        sentence: format!("Requests wait {waiting_s} for one of {} seats (max_num_seqs){kv}, steps have room.", count(cap)),
+        sentence: format!("Requests wait {waiting_s} for one of {} seats ({}){kv}, steps have room.", count(cap), named(situation)),
         claims: vec![Claim { phase: Phase::Queue, what: extent, basis }],
         cost: Some(Quantity { value: queue_s * share, unit: "s".into() }),
         evidence: evidence(situation, cap, share, seats.as_ref()),
@@ -98,6 +100,11 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
         context_only: false,
     }))
+}
+
+/// Who names the seats: the setting, or only the number at which running stands.
+fn named(situation: &Situation<'_>) -> &'static str {
+    if situation.load.seats_inferred { "no setting names them: running stands there" } else { "max_num_seqs" }
 }
 
 fn measured(situation: &Situation<'_>) -> Basis {
@@ -118,7 +125,7 @@ fn owned(situation: &Situation<'_>, share: f64) -> Extent {
 
 fn evidence(situation: &Situation<'_>, cap: f64, share: f64, seats: Option<&Seats>) -> Vec<crate::contract::Evidence> {
     let mut rows = vec![
-        figure("config.max_num_seqs", cap, "request", &situation.setting_origin("config.max_num_seqs")),
+        figure("config.max_num_seqs", cap, "request", &seats_origin(situation)),
         figure("engine.running.max", situation.load.running_max, "request", "scrapes"),
         figure("engine.waiting.mean", situation.load.waiting_mean, "request", "scrapes"),
         figure("queue share gated by seats", share, "ratio", "scrapes: running at the cap while requests wait"),
@@ -131,6 +138,10 @@ fn evidence(situation: &Situation<'_>, cap: f64, share: f64, seats: Option<&Seat
         rows.push(figure(&format!("utilization at {} seats", count(seats.to)), seats.rho_then, "ratio", situation.law.from()));
     }
     rows
+}
+
+fn seats_origin(situation: &Situation<'_>) -> String {
+    if situation.load.seats_inferred { "read off running".into() } else { situation.setting_origin("config.max_num_seqs") }
 }
 
 fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
@@ -156,12 +167,17 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         return clear(vec![("kv_usage_max", usage)], format!("seats are full, but so is the KV cache ({})", percent(usage)));
     }
     let queue_s = situation.phase_s(Phase::Queue);
-    let queue = if queue_s > 0.0 { format!("requests wait {} for one of them", seconds(queue_s)) } else { "others wait outside".into() };
+    let typed = situation.evidence.figures.typical("server.queue_time").is_some();
+    let queue = match queue_s > 0.0 {
+        true if typed => format!("requests wait {} for one", seconds(queue_s)),
+        true => format!("requests wait for one, about {} by Little's law", seconds(queue_s)),
+        false => "others wait outside".into(),
+    };
     let kv = load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", left_of(usage)));
     let claims = vec![Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 1.0, hi: 1.0 }, basis: Basis::Typed }];
     Answer::Found(Box::new(Found {
-        summary: format!("all {} are taken and {queue}{kv}", plural(cap, "seat")),
-        sentence: format!("All {} (max_num_seqs) are taken and {queue}{kv}.", plural(cap, "seat")),
+        summary: format!("{} and {queue}{kv}", all_taken(cap)),
+        sentence: format!("{} (max_num_seqs) and {queue}{kv}.", all_taken(cap)),
         claims: if queue_s > 0.0 { claims } else { Vec::new() },
         cost: (queue_s > 0.0).then(|| Quantity { value: queue_s, unit: "s".into() }),
         evidence: evidence(situation, cap, 1.0, None),
@@ -171,10 +187,17 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
     }))
 }
 
+fn all_taken(cap: f64) -> String {
+    if cap < 1.5 { "The only seat is taken".into() } else { format!("All {} seats are taken", count(cap)) }
+}
+
 fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypothesis {
     let (name, valid_for) = flag(situation.subject, "max_num_seqs");
     let to =
         seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
+    // A baseline that ran well with more seats says how many are enough.
+    let proven = situation.baseline.as_ref().and_then(|baseline| baseline.load.seats).filter(|&seats| seats > cap);
+    let to = proven.unwrap_or(to);
     let reload_s = situation.evidence.reload_s;
     let throughput = seats.map_or_else(String::new, |seats| throughput(situation, &seats));
     Hypothesis {
@@ -183,7 +206,7 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
             flag: name.clone(),
             from: count(cap),
             to: count(to),
-            from_source: situation.setting_origin("config.max_num_seqs"),
+            from_source: seats_origin(situation),
             needs: "restart".into(),
             reload_s,
             valid_for,
@@ -201,12 +224,16 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
 fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
     let engines = situation.load.engine_count.max(1) as f64;
     let arrivals = situation.load.arrivals_per_s.unwrap_or_default();
-    let (now, then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
+    let (mut now, mut then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
+    // At its cap the server has shown its ceiling; the law gives the ratio.
+    if let Some(served) = situation.load.finished_per_s.filter(|&served| arrivals > served && now > 0.0) {
+        (now, then) = (served, served * then / now);
+    }
     let ceiling = format!("ceiling {} -> {}", digits(now), digits(then));
     if arrivals <= now {
         format!("{} req/s, unchanged (arrivals); {ceiling}", digits(arrivals))
     } else {
-        format!("{} -> {} req/s (arrivals); {ceiling}", digits(situation.load.finished_per_s.unwrap_or(now)), digits(arrivals.min(then)))
+        format!("{} -> {} req/s (arrivals); {ceiling}", digits(now), digits(arrivals.min(then)))
     }
 }
 

@@ -300,7 +300,7 @@ fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: b
             .build(),
     ];
     let queue_s = situation.phase_s(Phase::Queue);
-    if queue_s > 0.0 && room {
+    if queue_s > 0.0 && room && situation.evidence.has_timeline() {
         let kept = 1.0 - situation.gates.share(Gate::Kv);
         list.push(
             Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, Some(queue_s))

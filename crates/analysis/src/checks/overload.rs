@@ -44,6 +44,20 @@ fn find(situation: &Situation<'_>) -> Answer {
             None,
         ));
     }
+    if situation.evidence.sweep_point_count > 1 {
+        return Answer::CannotTell(record::scrapes(
+            &["one level of load for two minutes"],
+            "a sweep changes the load by itself: what grows with it is the sweep",
+            None,
+        ));
+    }
+    if load.seats.is_none() && situation.gates.waited_s > 0.0 && situation.gates.share(Gate::Kv) < OTHER_GATE {
+        return Answer::CannotTell(record::settings(
+            &["config.max_num_seqs"],
+            "requests wait, and whether for a seat is not known",
+            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
+        ));
+    }
     let rho = load.rho_uncapped(&situation.law);
     let saturated = rho.is_some_and(|rho| rho >= SATURATED_RHO);
     let margin = || vec![("rho", rho.unwrap_or(0.0)), ("running_max", load.running_max)];
@@ -104,7 +118,7 @@ fn found(situation: &Situation<'_>, rho: Option<f64>) -> Found {
     let arrivals = load.arrivals_per_s.unwrap_or_default();
     let served = load.finished_per_s.unwrap_or_default();
     let growth = if load.growing {
-        format!("the number in the system grows to {}", count(load.running_max + load.waiting_max))
+        format!("the number in the system grows to {}", count(load.in_system_max))
     } else {
         format!("utilization is {}", percent(rho.unwrap_or(1.0)))
     };
@@ -118,11 +132,18 @@ fn found(situation: &Situation<'_>, rho: Option<f64>) -> Found {
     }
     Found {
         summary: format!("{} req/s arrive, {} req/s are served; {growth}", digits(arrivals), digits(served)),
-        sentence: format!(
-            "More arrives ({} req/s) than is served ({} req/s): {growth}; seats, KV and step budget are clear.",
-            digits(arrivals),
-            digits(served)
-        ),
+        sentence: if arrivals > 1.05 * served {
+            format!(
+                "More arrives ({} req/s) than is served ({} req/s): {growth}; seats, KV and step budget are clear.",
+                digits(arrivals),
+                digits(served)
+            )
+        } else {
+            format!(
+                "The engine serves {} req/s and no limit is left to raise: {growth}; seats, KV and step budget are clear.",
+                digits(served)
+            )
+        },
         claims: claims(situation),
         cost: Some(Quantity { value: (situation.account.total_mean_s() - situation.floors.total_s()).max(0.0), unit: "s".into() }),
         evidence: rows,

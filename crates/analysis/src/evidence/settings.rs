@@ -20,7 +20,19 @@ pub struct Setting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     effective: BTreeMap<String, Setting>,
+    conflicts: Vec<String>,
 }
+
+/// Settings of which one arm has one value; two mean that two configurations were put into one input.
+const ONE_VALUE: &[&str] = &[
+    "config.max_num_seqs",
+    "config.max_num_batched_tokens",
+    "config.max_model_len",
+    "config.num_gpu_blocks_override",
+    "config.tensor_parallel",
+    "config.speculative_tokens",
+    "config.prefix_caching",
+];
 
 impl Settings {
     /// Reads one arm's settings; of equally trusted sources the smaller value text wins, so order does not matter.
@@ -33,11 +45,22 @@ impl Settings {
             candidates.push((capture.text(row.key).to_string(), source_rank(&setting.origin), setting));
         }
         candidates.sort_by(|a, b| (&a.0, a.1, &a.2.value).cmp(&(&b.0, b.1, &b.2.value)));
-        for (key, _, setting) in candidates {
-            settings.effective.entry(key).or_insert(setting);
+        let mut best: BTreeMap<String, usize> = BTreeMap::new();
+        for (key, rank, setting) in candidates {
+            let first = *best.entry(key.clone()).or_insert(rank);
+            let known = settings.effective.entry(key.clone()).or_insert_with(|| setting.clone());
+            if first == rank && known.value != setting.value && ONE_VALUE.contains(&key.as_str()) {
+                settings.conflicts.push(format!("{} {} and {}", key.trim_start_matches("config."), known.value, setting.value));
+            }
         }
+        settings.conflicts.dedup();
         add_typed(capture, run_idx, &mut settings);
         settings
+    }
+
+    /// Settings that equally trusted sources state differently: `max_num_seqs 2 and 64`.
+    pub fn conflicts(&self) -> &[String] {
+        &self.conflicts
     }
 
     /// The effective setting of `key`, with or without the `config.` prefix.

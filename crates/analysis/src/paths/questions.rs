@@ -118,7 +118,10 @@ question!(PREEMPTED, "preempted?", "Were running requests pushed out?", |s, _| m
     .or_else(|| s.evidence.figures.typical("kv.preemptions"))
 {
     Some(0.0) => Asked::new("no", "0"),
-    Some(preempted) => Asked::new("yes", format!("{} over {} finished", count(preempted), count(s.load.finished))),
+    Some(preempted) => {
+        let finished = if s.load.finished > 0.0 { s.load.finished } else { s.evidence.figures.typical("client.completed").unwrap_or(0.0) };
+        Asked::new("yes", if finished > 0.0 { format!("{} over {} finished", count(preempted), count(finished)) } else { count(preempted) })
+    }
     None => Asked::cannot_tell("no preemption counter"),
 });
 
@@ -132,6 +135,9 @@ question!(STEP_AT_BUDGET, "step at token budget?", "Do steps spend the whole tok
 
 question!(SEATS_TAKEN, "seats taken?", "Does running stand at a configured number while requests wait?", |s, _| {
     let Some(seats) = s.load.seats else { return Asked::cannot_tell("the seat limit is unknown") };
+    if s.load.running_max <= 0.0 {
+        return Asked::cannot_tell("how many ran is not known");
+    }
     if !s.evidence.has_timeline() {
         return Asked::new(
             if s.load.running_max >= seats { "yes" } else { "no" },
@@ -185,9 +191,7 @@ question!(CLIENT_LIMITED, "client the limit?", "Is the load client itself the li
             .map(|(_, series)| Series::growth(series))
     };
     match growth("proc.runqueue_wait{").zip(growth("proc.run_time{")) {
-        Some((wait, run)) if run > 0.0 => {
-            Asked::yes_no(wait > run, format!("it waited for CPU {} of the time it ran", percent(wait / run)))
-        }
+        Some((wait, run)) if run > 0.0 => Asked::yes_no(wait > run, format!("{} s waiting for CPU per second it ran", digits(wait / run))),
         _ => Asked::cannot_tell("the client's own CPU was not recorded"),
     }
 });
@@ -241,7 +245,7 @@ question!(CLASSIFY, "compute, memory or waiting?", "Do the four dimensions say c
             } else {
                 "waiting"
             },
-            format!("sm_active {}; dram_active {}", percent(sm), percent(dram)),
+            format!("dram_active {}, sm_active {}", percent(dram), percent(sm)),
         ),
         _ => Asked::cannot_tell("needs sm_active, dram_active, tensor_active (DCGM profiling fields)"),
     }

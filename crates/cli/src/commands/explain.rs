@@ -24,7 +24,10 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
         None => list(CHECKS),
         Some(id) => match CHECKS.iter().find(|check| check.id == id) {
             Some(check) => page(check, screen),
-            None => bail!("no failure mode is called `{id}`; the nearest is `{}`", nearest(CHECKS, id)),
+            None => match nearest(CHECKS, id) {
+                Some(known) => bail!("no failure mode is called `{id}`; the nearest is `{known}`"),
+                None => bail!("no failure mode is called `{id}`; `inferoscope explain` lists those this version tests"),
+            },
         },
     };
     out::print(&text)?;
@@ -60,7 +63,9 @@ fn summary(page: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-fn nearest(checks: &[Check], id: &str) -> &'static str {
+/// The id closest to what was typed; none when more than a third of it would have to change.
+fn nearest(checks: &[Check], id: &str) -> Option<&'static str> {
     let id = id.replace('-', "_");
-    checks.iter().map(|check| check.id).min_by_key(|known| (edit_distance(known, &id), *known)).unwrap_or("none")
+    let distance = |known: &str| edit_distance(known, &id);
+    checks.iter().map(|check| check.id).min_by_key(|known| (distance(known), *known)).filter(|known| distance(known) * 3 <= known.len())
 }

@@ -119,7 +119,7 @@ fn write_account(page: &mut Page, report: &Report) {
         });
         page.table(&head, rows.collect());
         if tail.is_none() {
-            page.paragraph("The slowest requests are not split: only histograms exist, no request rows.");
+            page.paragraph("The slowest requests are not split: nothing here splits their time.");
         }
     }
     let rows = accounts.device.iter().map(|device| {

@@ -43,7 +43,7 @@ fn requests(report: &Report) -> Html {
         bars.push(text_element("p", "bar-title", &group));
         bars.push(bars::stacked(&parts, rule.mean_s / longest_s, "parts of the slowest requests"));
     } else {
-        bars.push(text_element("p", "aside", "The slowest requests are not split: only histograms exist, no request rows."));
+        bars.push(text_element("p", "aside", "The slowest requests are not split: nothing here splits their time."));
     }
     let rows = accounts.request.iter().map(|part| {
         let remark = Html::join([Html::markup(" "), text_element("small", "", &part.remark)]);

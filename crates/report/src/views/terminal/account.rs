@@ -64,7 +64,7 @@ pub(super) fn write(screen: &mut Screen, report: &Report) {
         write_line(screen, line, &format!("{cell:>wide$}"), columns);
     }
     if tail.is_none() {
-        screen.remark(2, "slowest requests not shown: only histograms exist, no request rows");
+        screen.remark(2, "slowest requests not shown: nothing here splits their time");
     }
 }
 
