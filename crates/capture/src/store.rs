@@ -23,6 +23,7 @@ mod segments;
 mod table_file;
 mod table_in;
 mod table_out;
+mod text_out;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,9 +125,9 @@ fn find(dir: &Path) -> PathBuf {
 /// Returns whether a capture is there.
 fn clear_way(dir: &Path) -> Result<bool, StoreError> {
     for aside in disk::siblings(dir, "old") {
-        if dir.exists() {
+        if manifest_file::read(dir).is_ok() {
             disk::remove_tree(&aside)?; // replaced, but not yet removed
-        } else if manifest_file::read(&aside).is_ok() {
+        } else if is_vacant(dir) && manifest_file::read(&aside).is_ok() {
             fs::rename(&aside, dir).on("move back", dir)?;
         }
     }

@@ -7,7 +7,7 @@
 //! maps, nested lists, encryption. The tests hold this reader against the crate's own.
 
 pub(super) mod column;
-mod decode;
+pub(super) mod decode;
 pub(super) mod footer;
 pub(super) mod page;
 mod thrift;
