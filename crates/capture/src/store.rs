@@ -41,7 +41,8 @@ use crate::capture::Capture;
 /// Memory any capture may take once opened, however small its files.
 const BUDGET_BYTES: u64 = 1 << 30;
 
-/// Memory a byte on disk may take once opened. Measured: samples take 10, rows that are all equal up to 3000.
+/// Memory a byte on disk may take once opened beyond that. Measured: samples take 10; only rows that are all equal take
+/// thousands.
 const BUDGET_PER_BYTE: u64 = 4096;
 
 /// How often a capture that is replaced while it is read is read again.
