@@ -23,6 +23,7 @@ mod segments;
 mod table_file;
 mod table_in;
 mod table_out;
+mod text_out;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ use crate::capture::Capture;
 /// Memory any capture may take once opened, however small its files.
 const BUDGET_BYTES: u64 = 1 << 30;
 
-/// Memory a byte on disk may take once opened. Measured: samples take 10, rows that are all equal up to 3000.
+/// Memory a byte on disk may take once opened beyond that. Measured: samples take 10; only rows that are all equal take
+/// thousands.
 const BUDGET_PER_BYTE: u64 = 4096;
 
 /// How often a capture that is replaced while it is read is read again.
@@ -124,9 +126,9 @@ fn find(dir: &Path) -> PathBuf {
 /// Returns whether a capture is there.
 fn clear_way(dir: &Path) -> Result<bool, StoreError> {
     for aside in disk::siblings(dir, "old") {
-        if dir.exists() {
+        if manifest_file::read(dir).is_ok() {
             disk::remove_tree(&aside)?; // replaced, but not yet removed
-        } else if manifest_file::read(&aside).is_ok() {
+        } else if is_vacant(dir) && manifest_file::read(&aside).is_ok() {
             fs::rename(&aside, dir).on("move back", dir)?;
         }
     }

@@ -38,9 +38,16 @@ fn main() {
         }
         return;
     }
-    killed();
-    limited_file_size();
-    full_disk();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let filter = args.iter().find(|arg| !arg.starts_with('-'));
+    let cases: [(&str, fn()); 3] = [("killed", killed), ("limited_file_size", limited_file_size), ("full_disk", full_disk)];
+    for (name, case) in cases {
+        if args.iter().any(|arg| arg == "--list") {
+            println!("{name}: test");
+        } else if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+            case();
+        }
+    }
 }
 
 fn say(line: impl std::fmt::Display) {

@@ -32,7 +32,7 @@ pub(super) fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
     let mut out = Out { dir, texts: Texts::new(&capture.names), file: ManifestFile::finished(&capture.manifest) };
     capture.tables.observe(&mut out)?;
     let ids: Vec<Name> = (0..capture.names.len() as u32).map(Name).collect();
-    out.put(&TableOut { name: NAMES, columns: vec![("text", ColumnRef::Name(&ids))], unique_text: true })?;
+    out.put(&TableOut { name: NAMES, columns: vec![("text", ColumnRef::Name(&ids))] })?;
     disk::write_file(&dir.join(MANIFEST), &out.file.to_bytes())?;
     sync_dir(dir)
 }
@@ -61,11 +61,11 @@ impl TableObserver for Out<'_> {
             return Ok(());
         }
         if table.is_sorted() {
-            return self.put(&TableOut { name: T::NAME, columns: table.columns(), unique_text: false });
+            return self.put(&TableOut { name: T::NAME, columns: table.columns() });
         }
         let mut sorted = table.clone();
         sorted.sort_canonical();
-        self.put(&TableOut { name: T::NAME, columns: sorted.columns(), unique_text: false })
+        self.put(&TableOut { name: T::NAME, columns: sorted.columns() })
     }
 }
 

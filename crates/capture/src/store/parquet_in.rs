@@ -1,13 +1,13 @@
 //! Reads the Parquet files of a capture; trusts nothing in them.
 //!
 //! Why not the `parquet` crate, which writes them: its reader hands out text row by row, where a dictionary maps a column
-//! of ids at once (measured: a third of the speed), and it reserves memory for whatever counts and sizes a file claims,
+//! of ids at once (measured: half the speed), and it reserves memory for whatever counts and sizes a file claims,
 //! so that a crafted file ends the process. Here every size is checked against the bytes that are there, and every error
 //! is a [`Damage`] that costs one row group. What a capture never holds is left out: other codecs than zstd, decimals,
 //! maps, nested lists, encryption. The tests hold this reader against the crate's own.
 
 pub(super) mod column;
-mod decode;
+pub(super) mod decode;
 pub(super) mod footer;
 pub(super) mod page;
 mod thrift;

@@ -1,7 +1,7 @@
 //! How the columns of a table look to Parquet and to any Arrow tool.
 //!
 //! Times are `TIMESTAMP(NANOS, UTC)`, indices and counts unsigned, names plain text, lists the standard three levels.
-//! Integers are delta-packed (times are sorted, most other integers repeat or grow), text goes through a dictionary.
+//! Integers are delta-packed (times are sorted, most other integers repeat or grow), text that repeats has a dictionary.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::tables::ColumnRef;
 pub(super) const GROUP_ROWS: usize = 1 << 18;
 
 /// Rows per page at most.
-const PAGE_ROWS: usize = 1 << 17;
+pub(super) const PAGE_ROWS: usize = 1 << 17;
 
 /// A page is closed when it holds this much.
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// Measured on 4 M samples: level 3 is no smaller than level 1 and takes longer.
-const ZSTD_LEVEL: i32 = 1;
+pub(super) const ZSTD_LEVEL: i32 = 1;
 
 /// True for columns that hold points in time; other `_ns` columns are durations.
 pub(super) fn is_time(column: &str) -> bool {
@@ -63,23 +63,23 @@ fn list(name: &str) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// How a table is encoded. `unique_text` says that its text does not repeat, so that a dictionary is of no use.
-pub(super) fn properties(
-    table: &str,
-    columns: &[(&'static str, ColumnRef<'_>)],
-    unique_text: bool,
-) -> Result<WriterProperties, ParquetError> {
+/// How pages are compressed.
+pub(super) fn compression() -> Result<Compression, ParquetError> {
+    Ok(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+}
+
+/// How a table is encoded; dictionaries are `text_out`'s.
+pub(super) fn properties(table: &str, columns: &[(&'static str, ColumnRef<'_>)]) -> Result<WriterProperties, ParquetError> {
     let about = vec![
         KeyValue::new("inferoscope.table".to_string(), table.to_string()),
         KeyValue::new("inferoscope.schema_version".to_string(), SCHEMA_VERSION.to_string()),
     ];
     let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        .set_compression(compression()?)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_data_page_size_limit(PAGE_BYTES)
-        .set_dictionary_page_size_limit(PAGE_BYTES)
         .set_dictionary_enabled(false)
         .set_key_value_metadata(Some(about));
     if columns.first().is_some_and(|(_, column)| matches!(column, ColumnRef::I64(_) | ColumnRef::U32(_))) {
@@ -88,9 +88,7 @@ pub(super) fn properties(
     for (name, column) in columns {
         let path = ColumnPath::from(*name);
         properties = match column {
-            ColumnRef::Name(_) => properties
-                .set_column_dictionary_enabled(path.clone(), !unique_text)
-                .set_column_statistics_enabled(path, EnabledStatistics::None),
+            ColumnRef::Name(_) => properties.set_column_statistics_enabled(path, EnabledStatistics::None),
             ColumnRef::F64(_) => properties,
             ColumnRef::ListF64(_) => properties.set_column_statistics_enabled(
                 ColumnPath::new(vec![(*name).into(), "list".into(), "element".into()]),

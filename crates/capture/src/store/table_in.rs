@@ -16,6 +16,9 @@ use crate::ids::{NO_POINT, Name, SourceIdx};
 use crate::issues::Severity;
 use crate::tables::ColumnMut;
 
+/// Most rows of a row group; ours hold a sixty-fourth of it, other writers a million or less.
+const MAX_GROUP_ROWS: u64 = 1 << 24;
+
 /// The columns to be filled, in declared order.
 pub(super) type Columns<'a> = Vec<(&'static str, ColumnMut<'a>)>;
 
@@ -121,7 +124,7 @@ fn read_groups(
     let mut row_count = 0;
     for at in 0..file.footer.groups.len() {
         let group_rows = file.footer.groups[at].row_count;
-        let charged = context.budget.charge(group_rows.saturating_mul(row_bytes));
+        let charged = check_rows(group_rows).and_then(|()| context.budget.charge(group_rows.saturating_mul(row_bytes)));
         let read = charged.and_then(|()| {
             let (bytes, start) = file.group_bytes(at)?;
             let block = Loaded { group: &file.footer.groups[at], bytes: &bytes, start };
@@ -144,6 +147,13 @@ fn read_groups(
         }
     }
     (lost, replaced)
+}
+
+fn check_rows(group_rows: u64) -> Result<(), Damage> {
+    if group_rows <= MAX_GROUP_ROWS {
+        return Ok(());
+    }
+    Err(Damage::new(format_args!("a row group of at most {MAX_GROUP_ROWS} rows"), group_rows))
 }
 
 /// A row group, its bytes, and where they start in the file.

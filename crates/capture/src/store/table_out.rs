@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -16,6 +17,7 @@ use super::disk::OnPath;
 use super::error::StoreError;
 use super::manifest_file::{Block, hex};
 use super::schema::{self, GROUP_ROWS, PAGE_BYTES};
+use super::text_out::TextEncoder;
 use crate::ids::Name;
 use crate::names::Names;
 use crate::tables::ColumnRef;
@@ -29,29 +31,50 @@ const GROUP_TEXT_BYTES: usize = 64 << 20;
 /// Rows handed to the encoder at a time where values must be converted first.
 const BATCH_ROWS: usize = 8192;
 
-/// A table about to be written: name, columns, and whether its text does not repeat.
+/// A table about to be written.
 #[derive(Debug)]
 pub(super) struct TableOut<'a> {
     pub name: &'static str,
     pub columns: Vec<(&'static str, ColumnRef<'a>)>,
-    pub unique_text: bool,
 }
 
 /// Interned text as the encoder wants it.
 #[derive(Debug)]
-pub(super) struct Texts(Vec<ByteArray>);
+pub(super) struct Texts {
+    /// Slices of one buffer.
+    texts: Vec<ByteArray>,
+    longest: usize,
+}
 
 impl Texts {
     pub(super) fn new(names: &Names) -> Self {
-        Self(names.iter().map(|text| ByteArray::from(text.as_bytes().to_vec())).collect())
+        let whole: Bytes = names.iter().flat_map(str::bytes).collect::<Vec<u8>>().into();
+        let mut at = 0;
+        let slice = |text: &str| {
+            let start = at;
+            at += text.len();
+            ByteArray::from(whole.slice(start..at))
+        };
+        let texts: Vec<ByteArray> = names.iter().map(slice).collect();
+        let longest = texts.iter().map(ByteArray::len).max().unwrap_or(0);
+        Self { texts, longest }
     }
 
     fn get(&self, name: Name) -> ByteArray {
-        self.0.get(name.0 as usize).cloned().unwrap_or_else(|| ByteArray::from(Vec::new()))
+        self.texts.get(name.0 as usize).cloned().unwrap_or_else(|| ByteArray::from(Vec::new()))
     }
 
-    fn len(&self, name: Name) -> usize {
-        self.0.get(name.0 as usize).map_or(0, ByteArray::len)
+    /// Number of names.
+    pub(super) fn count(&self) -> usize {
+        self.texts.len()
+    }
+
+    pub(super) fn bytes(&self, name: Name) -> &[u8] {
+        self.texts.get(name.0 as usize).map_or(&[], ByteArray::data)
+    }
+
+    pub(super) fn len(&self, name: Name) -> usize {
+        self.texts.get(name.0 as usize).map_or(0, ByteArray::len)
     }
 }
 
@@ -91,13 +114,21 @@ impl From<io::Error> for Failure {
 }
 
 fn write_groups(table: &TableOut<'_>, texts: &Texts, rows: usize, sink: Sink) -> Result<Vec<Block>, Failure> {
-    let properties = schema::properties(table.name, &table.columns, table.unique_text)?;
+    let properties = schema::properties(table.name, &table.columns)?;
     let mut writer = SerializedFileWriter::new(sink, schema::message(table.name, &table.columns)?, Arc::new(properties))?;
+    let leaves = writer.schema_descr().columns().to_vec(); // one per column
+    let mut text = TextEncoder::new(texts)?;
     let mut start = 0;
     while start < rows {
         let end = group_end(table, texts, start, rows)?;
         let mut group = writer.next_row_group()?;
-        for (_, column) in &table.columns {
+        for ((_, column), leaf) in table.columns.iter().zip(&leaves) {
+            if let ColumnRef::Name(values) = column
+                && let Some((bytes, close)) = text.encode(&values[start..end], leaf)?
+            {
+                group.append_column(&bytes, close)?;
+                continue;
+            }
             let mut out = group.next_column()?.ok_or_else(|| ParquetError::General("the schema lacks a column".into()))?;
             write_column(&mut out, column, start..end, texts)?;
             out.close()?;
@@ -149,6 +180,12 @@ fn len(column: &ColumnRef<'_>) -> usize {
 /// First row of the next row group: [`GROUP_ROWS`] further on, or earlier where values are long.
 fn group_end(table: &TableOut<'_>, texts: &Texts, start: usize, rows: usize) -> Result<usize, StoreError> {
     let end = rows.min(start + GROUP_ROWS);
+    let count = |is: fn(&ColumnRef<'_>) -> bool| table.columns.iter().filter(|(_, column)| is(column)).count();
+    let has_lists = count(|column| matches!(column, ColumnRef::ListF64(_))) > 0;
+    let text_columns = count(|column| matches!(column, ColumnRef::Name(_)));
+    if !has_lists && texts.longest.saturating_mul(text_columns * (end - start)) <= GROUP_TEXT_BYTES {
+        return Ok(end); // as short as names are, no row group can hold too much of them
+    }
     let mut held = 0;
     for row in start..end {
         for &(name, ref column) in &table.columns {

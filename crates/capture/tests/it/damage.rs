@@ -40,12 +40,26 @@ fn check(name: &str, change: impl FnOnce(&mut Vec<u8>), expected: &Expect) -> us
     change(&mut bytes);
     fs::write(dir.path().join(name), bytes).unwrap();
     let found = store::open(dir.path()).unwrap();
-    expected.assert_eq(&issues(&found));
+    expected.assert_eq(&without_sizes(&issues(&found)));
     for ((table, rows), (_, written)) in found.tables.row_counts().into_iter().zip(capture.tables.row_counts()) {
         assert!(rows == written || name.starts_with(table) || table == "issues", "{table}: {rows} of {written}");
         assert_eq!(found.manifest.row_counts[table], rows as u64);
     }
     found.tables.samples.value.len()
+}
+
+/// How many bytes a file takes is zstd's business.
+fn without_sizes(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_size = |at: usize| {
+        let next = words.get(at + 1).is_some_and(|word| word.starts_with("bytes"));
+        next || at > 0 && matches!(words[at - 1], "byte" | "found")
+    };
+    let masked = |(at, word): (usize, &&str)| match word.trim_start_matches(|digit: char| digit.is_ascii_digit()) {
+        rest if is_size(at) && rest.len() < word.len() => format!("#{rest}"),
+        _ => (*word).to_string(),
+    };
+    words.iter().enumerate().map(masked).collect::<Vec<String>>().join(" ")
 }
 
 #[test]
@@ -54,8 +68,8 @@ fn a_flipped_bit_costs_a_row_group() {
         "samples.parquet",
         |bytes| bytes[1000] ^= 4,
         &expect![[r#"
-        warning damaged_table samples.parquet [row group 0] x262144: 262144 rows are left out: expected the 202813 bytes before byte 202813 as they were written, found other bytes (SHA-256 differs).
-    "#]],
+            warning damaged_table samples.parquet [row group 0] x262144: 262144 rows are left out: expected the # bytes before byte # as they were written, found other bytes (SHA-256 differs).
+        "#]],
     );
     assert_eq!(left, 300_000 - 262_144);
 }
@@ -66,7 +80,7 @@ fn a_truncated_file_costs_a_table() {
         "samples.parquet",
         |bytes| bytes.truncate(bytes.len() - 1),
         &expect![[r#"
-            error damaged_table samples.parquet [] x300000: Nothing of this table could be read: expected a file of 235798 bytes, found 235797.
+            error damaged_table samples.parquet [] x300000: Nothing of this table could be read: expected a file of # bytes, found #.
         "#]],
     );
     assert_eq!(left, 0);
@@ -74,8 +88,8 @@ fn a_truncated_file_costs_a_table() {
         "requests.parquet",
         Vec::clear,
         &expect![[r#"
-        error damaged_table requests.parquet [] x19: Nothing of this table could be read: expected a file of 8020 bytes, found 0.
-    "#]],
+            error damaged_table requests.parquet [] x19: Nothing of this table could be read: expected a file of # bytes, found #.
+        "#]],
     );
 }
 
@@ -89,8 +103,8 @@ fn a_flipped_bit_in_the_footer_costs_a_table() {
         "steps.parquet",
         flip,
         &expect![[r#"
-        error damaged_table steps.parquet [] x15: Nothing of this table could be read: expected the 1075 bytes before byte 2256 as they were written, found other bytes (SHA-256 differs).
-    "#]],
+            error damaged_table steps.parquet [] x15: Nothing of this table could be read: expected the # bytes before byte # as they were written, found other bytes (SHA-256 differs).
+        "#]],
     );
 }
 
@@ -143,7 +157,7 @@ fn unknown_sources_are_named_so() {
 }
 
 /// A change to a file: bits flipped, a part overwritten or removed, the end cut off.
-fn change(bytes: &mut Vec<u8>, seed: u64) {
+pub(crate) fn change(bytes: &mut Vec<u8>, seed: u64) {
     let random = &mut Random(seed);
     for _ in 0..=random.below(3) {
         if bytes.is_empty() {

@@ -11,8 +11,10 @@ use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64T
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use proptest::prelude::*;
 
-use crate::sample::{issues, piece};
+use crate::damage::change;
+use crate::sample::issues;
 
 const SAMPLES: &str = "message samples {
     optional int64 t_ns (TIMESTAMP(NANOS,true));
@@ -61,22 +63,28 @@ fn write_samples(path: &Path, schema: &str, properties: WriterProperties) {
 
 /// A capture without hashes, as another tool would write it.
 fn opened(schema: &str, properties: WriterProperties) -> capture::Capture {
+    opened_changed(schema, properties, |_| ())
+}
+
+/// The same, with the bytes of the table changed.
+fn opened_changed(schema: &str, properties: WriterProperties, change: impl FnOnce(&mut Vec<u8>)) -> capture::Capture {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.capture");
-    store::write(&piece(0, 1), &path).unwrap();
+    fs::create_dir(&path).unwrap();
     let sources = r#"[{"name": "trace.json"}]"#;
     let manifest = format!(r#"{{"kind": "inferoscope.capture", "schema_version": 1, "sources": {sources}, "unknown": {{}}}}"#);
     fs::write(path.join("manifest.json"), manifest).unwrap();
     write_samples(&path, schema, properties);
+    let mut bytes = fs::read(path.join("samples.parquet")).unwrap();
+    change(&mut bytes);
+    fs::write(path.join("samples.parquet"), bytes).unwrap();
     store::open(&path).unwrap()
 }
 
-/// Every way to lay out the same values reads the same: unknown columns are passed over, missing ones filled.
-#[test]
-fn other_layouts_read_the_same() {
+fn layouts() -> [WriterProperties; 6] {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3).unwrap());
     let builder = WriterProperties::builder;
-    let layouts = [
+    [
         builder().build(),
         builder().set_compression(zstd).build(),
         builder().set_writer_version(WriterVersion::PARQUET_2_0).set_compression(zstd).build(),
@@ -86,7 +94,13 @@ fn other_layouts_read_the_same() {
             .set_column_dictionary_enabled("t_ns".into(), false)
             .set_column_encoding("t_ns".into(), Encoding::DELTA_BINARY_PACKED)
             .build(),
-    ];
+    ]
+}
+
+/// Every way to lay out the same values reads the same: unknown columns are passed over, missing ones filled.
+#[test]
+fn other_layouts_read_the_same() {
+    let layouts = layouts();
     let mut told = Vec::new();
     for properties in layouts {
         let capture = opened(SAMPLES, properties);
@@ -124,4 +138,18 @@ fn what_cannot_be_taken_is_told() {
         warning damaged_table samples.parquet [2 row groups from 0] x10: 10 rows are left out: column `t_ns`: expected values of type I64, found F64.
 
     "#]].assert_eq(&told);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Pages that are not compressed let every change through to the decoders.
+    #[test]
+    fn changed_layouts_are_survived(seed: u64, layout in 0usize..6) {
+        let properties = layouts().into_iter().nth(layout).unwrap();
+        let mut capture = opened_changed(SAMPLES, properties, |bytes| change(bytes, seed));
+        let rows = capture.tables.samples.t_ns.len();
+        prop_assert!(rows % 5 == 0 || !issues(&capture).is_empty());
+        capture.canonicalize();
+    }
 }

@@ -166,6 +166,36 @@ fn the_schema_is_self_describing() {
     .assert_eq(&text);
 }
 
+/// Text goes through an encoder of ours; a reader that is not ours must find it.
+#[test]
+fn another_reader_finds_the_same_text() {
+    use parquet::column::reader::ColumnReader;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.capture");
+    let mut capture = crate::sample::piece(0, 280_000);
+    let names: Vec<capture::Name> = (0..300).map(|at| capture.intern(&format!("signal.{at}"))).collect();
+    let random = &mut crate::sample::Random(5);
+    let mut signals = Vec::new();
+    while signals.len() < 280_000 {
+        let (name, run) = (names[random.below(300)], 1 + random.below(30) * random.below(2));
+        signals.extend(std::iter::repeat_n(name, run));
+    }
+    signals.truncate(280_000);
+    capture.tables.samples.signal = signals;
+    store::write(&capture, &path).unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(path.join("samples.parquet")).unwrap()).unwrap();
+    let mut found = Vec::new();
+    for group in 0..reader.num_row_groups() {
+        let ColumnReader::ByteArrayColumnReader(mut column) = reader.get_row_group(group).unwrap().get_column_reader(3).unwrap() else {
+            panic!("text is stored as text");
+        };
+        column.read_records(usize::MAX, None, None, &mut found).unwrap();
+    }
+    let expected = capture.tables.samples.signal.iter().map(|name| capture.text(*name).as_bytes());
+    assert!(found.iter().map(parquet::data_type::ByteArray::data).eq(expected));
+}
+
 #[test]
 fn what_no_reader_would_take_is_not_written() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,10 +3,14 @@
 use super::Damage;
 use super::decode::{deltas, hybrid, plain, take_text};
 use super::footer::{Chunk, Leaf, Physical};
-use super::page::{DataPage, Encoding, Page, Pages, Unpacker};
+use super::page::{DataPage, Encoding, MAX_PAGE_BYTES, Page, Pages, Unpacker};
 use crate::ids::{Name, SourceIdx};
 use crate::names::Names;
+use crate::store::schema::GROUP_ROWS;
 use crate::tables::ColumnMut;
+
+/// Values in a page of lists: as many as fit a page when plain.
+const MAX_LIST_LEVELS: usize = (MAX_PAGE_BYTES / 8) as usize;
 
 /// Memory an open capture may still take. A file of a few bytes can claim any number of equal values.
 #[derive(Debug)]
@@ -208,7 +212,7 @@ fn required<T: Value>(packed: Packed<'_>, context: &mut Context<'_>, unpacker: &
     let mut decoder = Decoder::<T>::new(leaf)?;
     let mut pages = Pages::new(bytes, leaf, chunk);
     let (start, mut null_count, mut present) = (out.len(), 0, Vec::new());
-    out.reserve(row_count);
+    out.reserve(row_count.min(GROUP_ROWS)); // more than ours hold must prove itself
     while let Some(page) = pages.next(row_count - (out.len() - start), unpacker)? {
         match page {
             Page::Dictionary { value_count, values } => decoder.set_dictionary(value_count, values, context)?,
@@ -234,7 +238,7 @@ fn optional(packed: Packed<'_>, context: &mut Context<'_>, unpacker: &mut Unpack
     let mut decoder = Decoder::<i64>::new(leaf)?;
     let mut pages = Pages::new(bytes, leaf, chunk);
     let (start, mut present) = (out.len(), Vec::new());
-    out.reserve(row_count);
+    out.reserve(row_count.min(GROUP_ROWS)); // more than ours hold must prove itself
     while let Some(page) = pages.next(row_count - (out.len() - start), unpacker)? {
         match page {
             Page::Dictionary { value_count, values } => decoder.set_dictionary(value_count, values, context)?,
@@ -266,7 +270,7 @@ fn lists(packed: Packed<'_>, context: &mut Context<'_>, unpacker: &mut Unpacker,
     let (start, mut null_count, mut present) = (out.len(), 0, Vec::new());
     let list_bytes = size_of::<f64>() as u64 * 2; // a list grows by doubling
     loop {
-        let limit = usize::try_from(context.budget.left_bytes / list_bytes).unwrap_or(usize::MAX);
+        let limit = usize::try_from(context.budget.left_bytes / list_bytes).unwrap_or(usize::MAX).min(MAX_LIST_LEVELS);
         let page = match pages.next(limit, unpacker)? {
             None => break,
             Some(Page::Dictionary { value_count, values }) => {

@@ -30,7 +30,7 @@ fn take_varint(bytes: &mut &[u8]) -> Result<u64, Damage> {
 }
 
 /// Appends `count` numbers of `width` bits from runs that are either repeated or bit-packed (RLE hybrid).
-pub(super) fn hybrid(mut bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Result<(), Damage> {
+pub(in crate::store) fn hybrid(mut bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Result<(), Damage> {
     if width > 32 {
         return Err(Damage::new("numbers of at most 32 bits", format_args!("{width} bits")));
     }
@@ -149,6 +149,8 @@ pub(super) fn take_text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, Damage> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -185,5 +187,23 @@ mod tests {
         assert!(deltas(&[0x80, 0x01, 0x04, 0x05, 0x00], 5, |_| ()).is_err());
         assert!(deltas(&[0x00, 0x01, 0x05, 0x00], 5, |_| ()).is_err());
         assert!(take_text(&mut [0xff, 0xff, 0xff, 0x7f, b'x'].as_slice()).is_err());
+    }
+
+    proptest! {
+        /// Any bytes are either exactly as many values as asked for, or damage.
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>, width in 0u32..40, count in 0usize..300) {
+            let mut out = Vec::new();
+            prop_assert!(hybrid(&bytes, width, count, &mut out).is_err() || out.len() == count);
+            let mut found = 0;
+            prop_assert!(deltas(&bytes, count, |_| found += 1).is_err() || found == count);
+            // With a sound head the rest of the decoder is reached.
+            let mut headed = vec![0x80, 0x01, 0x04];
+            headed.extend([count as u8 & 0x7f, 0x00]);
+            headed.extend(&bytes);
+            let (count, mut found) = (count & 0x7f, 0);
+            prop_assert!(deltas(&headed, count, |_| found += 1).is_err() || found == count);
+            prop_assert!(super::super::footer::Footer::parse(&bytes).is_err(), "without a schema there is no footer");
+        }
     }
 }

@@ -90,6 +90,9 @@ impl Footer {
             }
             _ => thrift.skip(field.kind),
         })?;
+        if footer.leaves.is_empty() {
+            footer.leaves = leaves(&elements)?;
+        }
         Ok(footer)
     }
 }
@@ -205,6 +208,9 @@ fn leaves(elements: &[Element]) -> Result<Vec<Leaf>, Damage> {
     }
     if path.iter().any(|group| group.left > 0) {
         return Err(Damage::ends_in("the schema"));
+    }
+    if leaves.is_empty() {
+        return Err(Damage::new("a schema with columns", "none"));
     }
     Ok(leaves)
 }

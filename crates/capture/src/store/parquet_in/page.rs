@@ -8,7 +8,7 @@ use super::footer::{Chunk, Leaf};
 use super::thrift::{Field, Kind, Thrift};
 
 /// Largest page once decompressed; our writer stays below 20 MiB.
-const MAX_PAGE_BYTES: u64 = 32 << 20;
+pub(super) const MAX_PAGE_BYTES: u64 = 32 << 20;
 
 /// How values are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
