@@ -167,7 +167,7 @@ fn a_healthy_server_shows_the_distance_to_its_limits() {
               prefill          0.09 s   4 %  #
               decode           2.38 s  95 %  ###################  1.2x memory floor
               unattributed     0.01 s  <1 %
-              slowest requests not shown: only histograms exist, no request rows
+              slowest requests not shown: nothing here splits their time
             unknown proxies and client (no evidence there); 2 checks, under 1 % each
             trust   Little's law closes to 0.6 %; 600 of 600 scrapes; no counter reset
             next    inferoscope record http://10.0.0.7:8000/metrics -o next.capture
@@ -230,7 +230,7 @@ fn a_sure_layer_without_a_failure_mode_says_between_what() {
               prefill         0.07 s   1 %
               decode          3.18 s  56 %  ###########  2.1x memory floor
               unattributed    0.01 s  <1 %
-              slowest requests not shown: only histograms exist, no request rows
+              slowest requests not shown: nothing here splits their time
             path    slow before the first token? yes, decode steady. queue or prefill? queue
                     KV full? no, 9 %. preempted? 0. step at token budget? no, 2 %.
                     seats taken? 32 of 32 in 97 % of the waiting. headroom at 64? 1.4x
