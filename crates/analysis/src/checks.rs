@@ -2,13 +2,14 @@
 
 mod batch_cap_reached;
 mod kv_thrash;
+mod low_acceptance;
 mod overload;
 mod proxy_buffering;
 
 use crate::check::Check;
 
 /// All checks. Order does not matter: ranks decide.
-pub const CHECKS: &[Check] = &[batch_cap_reached::CHECK, kv_thrash::CHECK, overload::CHECK, proxy_buffering::CHECK];
+pub const CHECKS: &[Check] = &[batch_cap_reached::CHECK, kv_thrash::CHECK, low_acceptance::CHECK, overload::CHECK, proxy_buffering::CHECK];
 
 /// A check by id.
 pub fn find(id: &str) -> Option<&'static Check> {
