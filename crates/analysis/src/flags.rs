@@ -21,6 +21,7 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "vllm", key: "num_gpu_blocks_override", flag: "--num-gpu-blocks-override", valid_for: ">=0.2" },
     Flag { engine: "vllm", key: "gpu_memory_utilization", flag: "--gpu-memory-utilization", valid_for: ">=0.1" },
     Flag { engine: "vllm", key: "kv_dtype", flag: "--kv-cache-dtype", valid_for: ">=0.3" },
+    Flag { engine: "vllm", key: "speculative_tokens", flag: "--speculative-config", valid_for: ">=0.8" },
     Flag { engine: "sglang", key: "max_num_seqs", flag: "--max-running-requests", valid_for: ">=0.1" },
     Flag { engine: "sglang", key: "gpu_memory_utilization", flag: "--mem-fraction-static", valid_for: ">=0.1" },
     Flag { engine: "sglang", key: "kv_dtype", flag: "--kv-cache-dtype", valid_for: ">=0.3" },

@@ -1,13 +1,18 @@
 //! When "nothing found" may not be called healthy: conditions under which the account or the server's own step law
 //! hides a failure mode that no check here tests. Each names what would settle it.
 
+use crate::check::{Answer, Check};
 use crate::evidence::Series;
 use crate::situation::Situation;
 use crate::words::{digits, percent};
 
 /// The first condition that holds, as a sentence.
-pub fn not_healthy_because(situation: &Situation<'_>) -> Option<String> {
-    [uneven_replicas, drafts_in_the_law, abandoned_requests, caching_off].into_iter().find_map(|guard| guard(situation))
+pub fn not_healthy_because(situation: &Situation<'_>, answers: &[(&'static Check, Answer)]) -> Option<String> {
+    let cleared = |id: &str| answers.iter().any(|(check, answer)| check.id == id && matches!(answer, Answer::Clear { .. }));
+    uneven_replicas(situation)
+        .or_else(|| drafts_in_the_law(situation).filter(|_| !cleared("low_acceptance")))
+        .or_else(|| abandoned_requests(situation))
+        .or_else(|| caching_off(situation))
 }
 
 /// One account over replicas that carry different load describes none of them (attribution, section 0.13).

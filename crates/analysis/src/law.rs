@@ -206,6 +206,9 @@ fn prefill_cost(rows: &[step_law::Interval], a_s: f64, b_s: f64) -> Option<f64> 
     (below > 0.0).then(|| (above / below).max(0.0))
 }
 
+/// A CPU's ridge is an order lower than any GPU's: sequences per step up to which weights are half of it.
+pub const CPU_RIDGE_SEQS: f64 = 8.0;
+
 /// Batch below which reading the weights, not arithmetic, takes at least half of a decode step. A step leaves the
 /// bandwidth-bound region at B* = F b / (2 W) sequences (whatif.md, section 2): 150 and more on every GPU of the
 /// hardware table, so up to half of the smallest the constant holds at least half. A CPU's ridge is an order lower.
@@ -213,7 +216,7 @@ fn seats_below_ridge(subject: &Subject, evidence: &Evidence) -> f64 {
     if let Some(ridge) = Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
         return 0.5 * ridge;
     }
-    if subject.device == "CPU" { 8.0 } else { 75.0 }
+    if subject.device == "CPU" { CPU_RIDGE_SEQS } else { 75.0 }
 }
 
 /// Bounds from one operating point: extra sequences cost nothing, or each as much as it can. Between two batch sizes

@@ -202,8 +202,13 @@ fn fp8_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
     }
 }
 
-fn speculation(_situation: &Situation<'_>, _cause: &str, fix: &Fix) -> Remedy {
-    remedy(fix, "cannot_tell", None, "no acceptance data for this workload")
+fn speculation(situation: &Situation<'_>, _cause: &str, fix: &Fix) -> Remedy {
+    match situation.evidence.growth("spec.accepted_tokens").zip(situation.evidence.growth("spec.drafts")) {
+        Some((accepted, drafts)) if drafts > 0.0 => {
+            remedy(fix, "no_gain", Some(0.0), format!("it is on and yields {} tokens per step", digits(1.0 + accepted / drafts)))
+        }
+        _ => remedy(fix, "cannot_tell", None, "no acceptance data for this workload"),
+    }
 }
 
 fn second_replica(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {

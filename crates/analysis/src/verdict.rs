@@ -263,10 +263,10 @@ fn without_cause(
             differences(situation),
         ));
     }
-    if let Some((check, share)) = blind(situation, answers, settlement) {
+    if let Some((check, share)) = blind(situation, answers, settlement, scope) {
         return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));
     }
-    match crate::guards::not_healthy_because(situation) {
+    match crate::guards::not_healthy_because(situation, answers) {
         Some(sentence) => insufficient(sentence),
         None => healthy(situation, recognized, None),
     }
@@ -307,13 +307,19 @@ fn worse_unit(
 }
 
 /// An undecided check that could hold a material share of the unit.
-fn blind(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], settlement: &Settlement) -> Option<(&'static str, f64)> {
+fn blind(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    scope: Scope,
+) -> Option<(&'static str, f64)> {
+    let size_of = |check: &Check| {
+        let phases = check.phases.iter().filter(|phase| scope.covers(**phase)).map(|phase| situation.account.part_ns(*phase)).sum::<i64>();
+        phases + if scope == Scope::FirstToken { situation.account.unattributed_first_ns } else { situation.account.unattributed_ns }
+    };
     confidence::undecided(answers)
-        .filter(|(_, missing)| missing.at_most_s.is_some())
-        .map(|(check, missing)| {
-            let bound = missing.at_most_s.unwrap_or(0.0) * situation.n() * 1e9;
-            (check.id, (bound / settlement.size_ns.max(1) as f64).min(1.0))
-        })
+        .filter_map(|(check, missing)| Some((check, missing.at_most_s? * situation.n() * 1e9)))
+        .map(|(check, bound_ns)| (check.id, bound_ns.min(size_of(check) as f64) / settlement.size_ns.max(1) as f64))
         .filter(|(_, share)| *share >= MATERIAL_EXCESS)
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }

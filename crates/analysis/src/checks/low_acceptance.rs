@@ -10,6 +10,7 @@ use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Prediction, Quantity};
 use crate::flags::flag;
+use crate::law::CPU_RIDGE_SEQS;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
@@ -48,9 +49,6 @@ const HARDLY_ANY: f64 = 1.05;
 const MIN_ROUNDS: f64 = 200.0;
 /// Two runs of one load differ by up to a quarter without any change.
 const RUN_SPREAD: f64 = 1.25;
-/// Tokens per step above which arithmetic, not reading the weights, sets the step time on a CPU. GPUs have 150 and more,
-/// and there a refused token may cost nothing.
-const CPU_RIDGE_TOKENS: f64 = 8.0;
 
 /// What the counters say of drafting.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -205,7 +203,7 @@ fn wasted(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) ->
     let Some((law, steps)) = by_law.filter(|(law, steps)| law.step_s(steps.batch, steps.prompt_tokens) > 0.0) else {
         return Wasted::new([least, least, most_share(drafting.per_round, drafting.yield_tokens)], Basis::Bound, "bounds on draft costs");
     };
-    let compute_bound = situation.subject.device == "CPU" && steps.batch * (drafting.per_round + 1.0) > CPU_RIDGE_TOKENS;
+    let compute_bound = situation.subject.device == "CPU" && steps.batch * (drafting.per_round + 1.0) > CPU_RIDGE_SEQS;
     Wasted::new(
         by_step_law(&law, &steps, drafting, draft_lo, compute_bound),
         Basis::Counterfactual,

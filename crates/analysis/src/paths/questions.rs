@@ -294,9 +294,10 @@ question!(PART_THAT_GREW, "which part grew?", "Which part of the account grew pe
 });
 question!(SPECULATION, "drafts pay?", "Do accepted drafts repay their cost?", |s, _| {
     match s.evidence.growth("spec.accepted_tokens").zip(s.evidence.growth("spec.drafts")) {
-        Some((accepted, drafts)) if drafts > 0.0 => {
-            Asked::new("see", format!("{} tokens per target step", digits(1.0 + accepted / drafts)))
-        }
+        Some((accepted, drafts)) if drafts > 0.0 => Asked::new(
+            if accepted / drafts < 0.05 { "no" } else { "perhaps" },
+            format!("{} tokens per target step", digits(1.0 + accepted / drafts)),
+        ),
         _ => Asked::cannot_tell("no acceptance counters"),
     }
 });
