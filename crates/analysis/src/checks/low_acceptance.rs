@@ -325,14 +325,18 @@ fn hypothesis(situation: &Situation<'_>, drafting: &Drafting, wasted: &Wasted) -
     Hypothesis {
         id: String::new(),
         change: Change {
-            flag: name,
+            flag: name.clone(),
             from: from.clone(),
             to: "0".into(),
             from_source: situation.setting_origin("config.speculative_tokens"),
             needs: "restart".into(),
             reload_s: situation.evidence.reload_s,
             valid_for,
-            instruction: "serve without speculative decoding".into(),
+            instruction: if name.starts_with("--") {
+                format!("drop {name}: serve without speculative decoding")
+            } else {
+                "serve without speculative decoding".into()
+            },
         },
         risk: "requests whose text the drafter does know lose what they gained".into(),
         rollback: format!("speculate {from} tokens again"),
