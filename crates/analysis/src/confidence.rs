@@ -132,7 +132,7 @@ fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
         factor *= 0.8;
         doubts.push("totals since start-up, not of a window".into());
     }
-    if situation.evidence.from_log && situation.evidence.has_timeline() {
+    if situation.evidence.from_log && situation.evidence.has_timeline() && !situation.account.is_empty() {
         factor *= 0.8;
         doubts.push("gauges from log lines every ten seconds".into());
     }

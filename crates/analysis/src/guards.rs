@@ -59,7 +59,10 @@ fn abandoned_requests(situation: &Situation<'_>) -> Option<String> {
 /// With prefix caching off, prompt work that need not be done looks like prompt work (attribution, section 0.12). It
 /// matters where computing prompts is a large part of the time to first token.
 fn caching_off(situation: &Situation<'_>) -> Option<String> {
-    let off = situation.evidence.settings.flag("config.prefix_caching") == Some(false);
+    // A baseline with caching on has answered it: what differs is then in the account.
+    let answered =
+        situation.baseline.as_ref().is_some_and(|baseline| baseline.evidence.settings.flag("config.prefix_caching") == Some(true));
+    let off = situation.evidence.settings.flag("config.prefix_caching") == Some(false) && !answered;
     let prefill = situation.phase_s(crate::phase::Phase::Prefill);
     let prompt = situation.load.prompt_tokens.unwrap_or(0.0);
     // A prompt of fewer blocks than this has little to share.

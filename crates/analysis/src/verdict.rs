@@ -253,6 +253,9 @@ fn without_cause(
             if situation.evidence.has_timeline() { "few finished requests" } else { "no series over time" }
         ));
     }
+    if let Some(sentence) = crate::guards::not_healthy_because(situation, answers) {
+        return insufficient(sentence + &differences(situation));
+    }
     if unowned >= MATERIAL_EXCESS && !within_loop_granularity(situation, settlement, scope) {
         return insufficient(format!(
             "{} of the {what} ({} of {} per request) is more than {} explains, and no check owns it.{}",
@@ -266,10 +269,7 @@ fn without_cause(
     if let Some((check, share)) = blind(situation, answers, settlement, scope) {
         return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));
     }
-    match crate::guards::not_healthy_because(situation, answers) {
-        Some(sentence) => insufficient(sentence),
-        None => healthy(situation, recognized, None),
-    }
+    healthy(situation, recognized, None)
 }
 
 /// Client rows that the scrapes do not cover cannot be split into the server's phases.

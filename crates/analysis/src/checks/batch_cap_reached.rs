@@ -89,12 +89,18 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         Headroom::Unknown => (Basis::Bound, Extent::Fraction { lo: 0.0, mid: share, hi: share }, None),
     };
     let kv = situation.load.kv_usage_max.map_or_else(String::new, |usage| format!(" while {} of the KV cache is free", left_of(usage)));
-    let waiting_s = seconds(queue_s);
+    let wait = if queue_s > 0.0 {
+        format!("Requests wait {}", seconds(queue_s))
+    } else {
+        format!("Up to {} requests wait", count(situation.load.waiting_max))
+    };
+    // Gauges alone (a log) name the gate; they hold no seconds of any request.
+    let claims = if situation.account.is_empty() { Vec::new() } else { vec![Claim { phase: Phase::Queue, what: extent, basis }] };
     Answer::Found(Box::new(Found {
         summary: format!("running stands at {} in {} of the waiting{kv}", plural(cap, "seat"), percent(share)),
-        sentence: format!("Requests wait {waiting_s} for one of {} seats ({}){kv}, steps have room.", count(cap), named(situation)),
-        claims: vec![Claim { phase: Phase::Queue, what: extent, basis }],
-        cost: Some(Quantity { value: queue_s * share, unit: "s".into() }),
+        sentence: format!("{wait} for one of {} seats ({}){kv}, steps have room.", count(cap), named(situation)),
+        claims,
+        cost: (queue_s > 0.0).then(|| Quantity { value: queue_s * share, unit: "s".into() }),
         evidence: evidence(situation, cap, share, seats.as_ref()),
         hypotheses: vec![hypothesis(situation, cap, seats)],
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
