@@ -128,6 +128,14 @@ fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
         factor *= 0.7;
         doubts.push(format!("two configurations in one input: {conflict}"));
     }
+    if let Some(seats) = situation.load.seats.filter(|seats| situation.load.running_max > 1.05 * seats + 0.5) {
+        factor *= 0.6;
+        doubts.push(format!(
+            "{} ran where {} may: settings and gauges are not of one server",
+            crate::words::count(situation.load.running_max),
+            crate::words::count(seats)
+        ));
+    }
     if situation.account.lifetime {
         factor *= 0.8;
         doubts.push("totals since start-up, not of a window".into());

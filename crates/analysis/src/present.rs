@@ -256,7 +256,8 @@ fn scrapes(situation: &Situation<'_>) -> Option<[u64; 2]> {
     let median = *spacing.get(spacing.len() / 2)?;
     let span = series.t_ns.last()? - series.t_ns.first()?;
     let expected = (span as f64 / median.max(1) as f64).round() as u64 + 1;
-    Some([series.len() as u64, expected.max(series.len() as u64)])
+    // A clock that jumps makes nonsense of the count.
+    (expected <= 10 * series.len() as u64).then(|| [series.len() as u64, expected.max(series.len() as u64)])
 }
 
 /// What was lost or doubtful in the input.

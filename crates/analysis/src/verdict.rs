@@ -67,7 +67,10 @@ pub fn decide(
     let verdict = match cause {
         Some((check, found)) => localized(situation, answers, settlement, check, found),
         None if within.is_some() => healthy(situation, recognized, within),
-        None => without_cause(situation, answers, settlement, recognized),
+        None => match found_in_noise(answers, settlement) {
+            Some(sentence) => insufficient(sentence),
+            None => without_cause(situation, answers, settlement, recognized),
+        },
     };
     let named = (verdict.status == Status::Localized).then_some(cause).flatten().map(|(check, _)| check);
     Decision { verdict, cause: named, roles }
@@ -103,6 +106,17 @@ fn differences(situation: &Situation<'_>) -> String {
     if changed.is_empty() { String::new() } else { format!(" What changed since the baseline: {}.", changed.join(", ")) }
 }
 
+/// A check that owns a material part of the time but no more than the run's own noise: too much to call healthy, too
+/// little to call it a cause.
+fn found_in_noise(answers: &[(&'static Check, Answer)], settlement: &Settlement) -> Option<String> {
+    let large = |share: crate::settlement::Share| share.hi >= OF_LOSS && share.owned_ns as f64 >= OF_SIZE * settlement.size_ns as f64;
+    let (check, found) = found(answers).find(|(check, found)| !found.context_only && large(settlement.share(check.id)))?;
+    Some(format!(
+        "{} fits ({}), but what it owns is within the run's own noise or only a bound: a longer or steadier run decides.",
+        check.id, found.summary
+    ))
+}
+
 /// Standard error of the unit's mean over ten batches of time, times the population, ns. 0 where no batches exist.
 fn noise_ns(situation: &Situation<'_>, scope: Scope) -> f64 {
     let rows: Vec<(i64, f64)> = situation
@@ -112,13 +126,20 @@ fn noise_ns(situation: &Situation<'_>, scope: Scope) -> f64 {
         .filter(|row| row.ok)
         .filter_map(|row| Some((row.t_sent_ns, if scope == Scope::FirstToken { row.ttft_ns()? } else { row.e2e_ns()? } as f64)))
         .collect();
-    // A queue that grows is a trend, not noise: its batches differ because the symptom does.
+    // A queue that grows is a trend, not noise: what counts is how neighboring batches differ. The median of the
+    // differences keeps one absurd row from passing for the noise of all.
     let batches = crate::stats::batch_means(&rows, 10);
-    let differences: Vec<f64> = batches.windows(2).map(|pair| (pair[1] - pair[0]) / std::f64::consts::SQRT_2).collect();
-    let count = batches.len() as f64;
-    let spread = crate::stats::summarize(&differences).map_or(0.0, |summary| summary.standard_error * (summary.count as f64).sqrt());
-    if count > 1.0 { spread / count.sqrt() * situation.n() } else { 0.0 }
+    let mut steps: Vec<f64> = batches.windows(2).map(|pair| (pair[1] - pair[0]).abs() / std::f64::consts::SQRT_2).collect();
+    if steps.is_empty() {
+        return 0.0;
+    }
+    steps.sort_unstable_by(f64::total_cmp);
+    let spread = steps[steps.len() / 2] / MEDIAN_OF_NORMAL;
+    spread / (batches.len() as f64).sqrt() * situation.n()
 }
+
+/// Median of |x| of a standard normal.
+const MEDIAN_OF_NORMAL: f64 = 0.6745;
 
 fn localized(
     situation: &Situation<'_>,

@@ -28,9 +28,17 @@ pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Ve
         Ok(chosen) => chosen,
         Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
     };
+    if same_evidence(before, after) {
+        let why = "both runs are the same evidence: nothing can have moved".to_string();
+        return refuse(Outcome::Inconclusive, why, &id, changed, Vec::new());
+    }
     let comparability = comparable::compare(before, after, &b, &a);
     if let Some(why) = comparability.iter().find_map(|line| line.strip_prefix(comparable::DIFFERS)) {
         return refuse(Outcome::NotComparable, why.to_string(), &id, changed, comparability.clone());
+    }
+    if let Some(hypothesis) = chosen.as_ref().filter(|hypothesis| changed.is_empty() && hypothesis.change.flag.starts_with("--")) {
+        let why = format!("the change was not made: no setting differs between the runs, `{}` among them", hypothesis.change.flag);
+        return refuse(Outcome::Inconclusive, why, &id, changed, comparability);
     }
     let nothing = chosen.is_none() && changed.is_empty();
     let hypothesis = chosen.unwrap_or_else(any_improvement);
@@ -41,6 +49,15 @@ pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Ve
         overall(&predictions)
     };
     Verification { schema: VERIFY_SCHEMA.into(), outcome, why, hypothesis: id, changed, predictions, comparability }
+}
+
+/// True when every source of one run is also the other's, byte for byte.
+fn same_evidence(before: &Capture, after: &Capture) -> bool {
+    let hashes = |capture: &Capture| -> std::collections::BTreeSet<String> {
+        capture.manifest.sources.iter().map(|source| source.sha256.clone()).filter(|hash| !hash.is_empty()).collect()
+    };
+    let (b, a) = (hashes(before), hashes(after));
+    !b.is_empty() && b == a
 }
 
 fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedSetting>, comparability: Vec<String>) -> Verification {

@@ -93,6 +93,17 @@ fn find(situation: &Situation<'_>) -> Answer {
             )),
         };
     }
+    if let Some((arrivals, served)) = load.arrivals_per_s.zip(load.finished_per_s).filter(|(arrivals, served)| *arrivals < 0.9 * served) {
+        return Answer::CannotTell(record::scrapes(
+            &["one server over one stretch of time"],
+            format!(
+                "the evidence contradicts itself: {} req/s arrive, {} req/s finish, and still the number in the system grows",
+                digits(arrivals),
+                digits(served)
+            ),
+            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
+        ));
+    }
     Answer::Found(Box::new(found(situation, rho)))
 }
 

@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn held_seconds_come_back_as_the_right_share(held in 0.1f64..0.9) {
+    fn held_seconds_come_back_as_the_right_share(held in 0.2f64..0.9) {
         let report = report(&Synthetic { held_s: held, ..Synthetic::default() });
         prop_assert_eq!(report.verdict.check.as_deref(), Some("proxy_buffering"));
         let loss = report.symptom.loss.as_ref().unwrap().value / report.symptom.population.n as f64;

@@ -33,7 +33,7 @@ impl Default for Synthetic {
             seconds: 120,
             arrivals_per_s: 6.0,
             seats: 16.0,
-            running: 12.0,
+            running: 10.0,
             law: (0.008, 0.0002, 0.0),
             prompt: 200.0,
             output: 100.0,
