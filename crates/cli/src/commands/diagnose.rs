@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
 /// Symptoms a user can state: all but the absence of one.
 fn symptoms() -> PossibleValuesParser {
-    PossibleValuesParser::new(symptom::IDS.iter().filter(|id| **id != "none"))
+    PossibleValuesParser::new(symptom::IDS)
 }
 
 /// `--slo`, read.
