@@ -1,6 +1,6 @@
 //! More arrives than the engine can serve with every limit raised.
 
-use crate::check::{Answer, Found, check, clear, figure};
+use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
 use crate::gates::Gate;
@@ -37,74 +37,80 @@ const OTHER_GATE: f64 = 0.5;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let load = &situation.load;
-    if !situation.evidence.has_timeline() {
-        return Answer::CannotTell(record::scrapes(
-            &["engine.running", "engine.waiting", "server.e2e"],
-            "capacity shows only over time",
-            None,
-        ));
-    }
-    if situation.evidence.sweep_point_count > 1 {
-        return Answer::CannotTell(record::scrapes(
-            &["one level of load for two minutes"],
-            "a sweep changes the load by itself: what grows with it is the sweep",
-            None,
-        ));
-    }
-    if load.seats.is_none() && situation.gates.waited_s > 0.0 && situation.gates.share(Gate::Kv) < OTHER_GATE {
-        return Answer::CannotTell(record::settings(
-            &["config.max_num_seqs"],
-            "requests wait, and whether for a seat is not known",
-            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
-        ));
+    if let Some(missing) = undecidable(situation) {
+        return Answer::CannotTell(missing);
     }
     let rho = load.rho_uncapped(&situation.law);
     let saturated = rho.is_some_and(|rho| rho >= SATURATED_RHO);
-    let margin = || vec![("rho", rho.unwrap_or(0.0)), ("running_max", load.running_max)];
-    if let Some((gate, share)) = situation.gates.largest().filter(|(gate, share)| *gate != Gate::Compute && *share >= OTHER_GATE) {
-        let seats_help = gate != Gate::SeqCap || !matches!(headroom(&situation.law, load), Headroom::No { .. });
-        if seats_help {
-            return clear(
-                margin(),
-                format!("{} holds {} of the waiting: a limit that can be moved comes first", gate.as_str(), percent(share)),
-            );
-        }
+    let margin = vec![("rho", rho.unwrap_or(0.0)), ("running_max", load.running_max)];
+    if let Some((gate, share)) = limit_before(situation) {
+        return clear(margin, format!("{} holds {} of the waiting: a limit that can be moved comes first", gate.as_str(), percent(share)));
     }
-    if !load.growing && load.growing_engines > 0 {
-        return Answer::CannotTell(record::scrapes(
-            &["requests per replica at the router"],
-            format!("requests pile up on {} of {} engines only: the others may have room", load.growing_engines, load.engine_count),
-            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
-        ));
-    }
-    if !load.growing && !saturated {
-        return match rho {
-            Some(rho) => clear(
-                margin(),
-                format!("utilization is {} with every limit raised, and the number in the system does not grow", percent(rho)),
-            ),
-            None if situation.evidence.engines.len() > 1 || load.waiting_max <= 0.0 => {
-                clear(margin(), "the number of requests in the system does not grow on every engine".to_string())
-            }
-            None => Answer::CannotTell(record::scrapes(
-                &["engine.step_time"],
-                format!("the step law could not be fitted ({})", situation.law.from()),
-                Some(situation.gates.share(Gate::Compute) * situation.phase_s(Phase::Queue)),
-            )),
+    if load.growing || saturated {
+        return match contradiction(situation) {
+            Some(missing) => Answer::CannotTell(missing),
+            None => Answer::Found(Box::new(found(situation, rho))),
         };
     }
-    if let Some((arrivals, served)) = load.arrivals_per_s.zip(load.finished_per_s).filter(|(arrivals, served)| *arrivals < 0.9 * served) {
-        return Answer::CannotTell(record::scrapes(
-            &["one server over one stretch of time"],
-            format!(
-                "the evidence contradicts itself: {} req/s arrive, {} req/s finish, and still the number in the system grows",
-                digits(arrivals),
-                digits(served)
-            ),
-            Some((situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)),
-        ));
+    match rho {
+        _ if load.growing_engines > 0 => Answer::CannotTell(record::scrapes(
+            &["requests per replica at the router"],
+            format!("requests pile up on {} of {} engines only: the others may have room", load.growing_engines, load.engine_count),
+            Some(excess_s(situation)),
+        )),
+        Some(rho) => {
+            clear(margin, format!("utilization is {} with every limit raised, and the number in the system does not grow", percent(rho)))
+        }
+        None if situation.evidence.engines.len() > 1 || load.waiting_max <= 0.0 => {
+            clear(margin, "the number of requests in the system does not grow on every engine")
+        }
+        None => Answer::CannotTell(record::scrapes(
+            &["engine.step_time"],
+            format!("the step law could not be fitted ({})", situation.law.from()),
+            Some(situation.gates.share(Gate::Compute) * situation.phase_s(Phase::Queue)),
+        )),
     }
-    Answer::Found(Box::new(found(situation, rho)))
+}
+
+/// Whole requests beyond their floor, s: the most that overload could own.
+fn excess_s(situation: &Situation<'_>) -> f64 {
+    (situation.account.total_mean_s() - situation.floors.total_s()).max(0.0)
+}
+
+/// Evidence that cannot answer, whatever it holds.
+fn undecidable(situation: &Situation<'_>) -> Option<Missing> {
+    if !situation.evidence.has_timeline() {
+        return Some(record::scrapes(&["engine.running", "engine.waiting", "server.e2e"], "capacity shows only over time", None));
+    }
+    if situation.evidence.sweep_point_count > 1 {
+        let because = "a sweep changes the load by itself: what grows with it is the sweep";
+        return Some(record::scrapes(&["one level of load for two minutes"], because, None));
+    }
+    let seats_unknown = situation.load.seats.is_none() && situation.gates.waited_s > 0.0 && situation.gates.share(Gate::Kv) < OTHER_GATE;
+    seats_unknown.then(|| {
+        record::settings(&["config.max_num_seqs"], "requests wait, and whether for a seat is not known", Some(excess_s(situation)))
+    })
+}
+
+/// A gate that holds most of the queue and can be moved: it comes before demand.
+fn limit_before(situation: &Situation<'_>) -> Option<(Gate, f64)> {
+    let (gate, share) = situation.gates.largest().filter(|(gate, share)| *gate != Gate::Compute && *share >= OTHER_GATE)?;
+    (gate != Gate::SeqCap || !seats_are_symptom(situation)).then_some((gate, share))
+}
+
+/// More finishes than arrives, and still the number in the system grows: not one server, or not one clock.
+fn contradiction(situation: &Situation<'_>) -> Option<Missing> {
+    let load = &situation.load;
+    let (arrivals, served) = load.arrivals_per_s.zip(load.finished_per_s).filter(|(arrivals, served)| *arrivals < 0.9 * served)?;
+    Some(record::scrapes(
+        &["one server over one stretch of time"],
+        format!(
+            "the evidence contradicts itself: {} req/s arrive, {} req/s finish, and still the number in the system grows",
+            digits(arrivals),
+            digits(served)
+        ),
+        Some(excess_s(situation)),
+    ))
 }
 
 fn claims(situation: &Situation<'_>) -> Vec<Claim> {

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     pace: Pace,
 }
 
-/// Symptoms a user can state: all but the absence of one.
+/// Symptoms a user can state, the absence of one among them.
 fn symptoms() -> PossibleValuesParser {
     PossibleValuesParser::new(symptom::IDS)
 }
