@@ -485,6 +485,9 @@ pub struct Accounts {
     pub request_count: u64,
     /// Exact size of the account: the sum over requests, ns. The parts' `total_ns` add up to it.
     pub request_total_ns: i64,
+    /// Requests per second as offered while they arrived, all engines; empty when not known.
+    #[serde(default)]
+    pub arrivals_per_s: Option<f64>,
     /// Vantage the whole is measured at.
     pub vantage: String,
     /// Quantile above which `tail` is taken, and its mean.

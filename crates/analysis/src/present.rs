@@ -171,6 +171,7 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
         request_mean_s: Some(account.total_mean_s()),
         request_count: if typed { 0 } else { account.n },
         request_total_ns: account.total_ns,
+        arrivals_per_s: situation.load.arrivals_per_s.filter(|_| !typed),
         vantage: account.vantage.into(),
         tail_rule: tail.map(|tail| TailRule {
             quantile: tail.quantile,

@@ -223,8 +223,11 @@ pub(crate) fn remedies<'a>(report: &'a Report, verdict: &str) -> Vec<&'a Remedy>
     report.futile.iter().filter(|remedy| remedy.verdict == verdict).collect()
 }
 
-/// Requests per second in the window; empty when either is unknown.
+/// Requests per second as offered, else as counted over the window; empty when neither is known.
 pub(crate) fn present_rate(report: &Report) -> Option<f64> {
+    if report.accounts.arrivals_per_s.is_some() {
+        return report.accounts.arrivals_per_s;
+    }
     let window_s = window_s(report)?;
     (report.accounts.request_count > 0).then(|| report.accounts.request_count as f64 / window_s)
 }

@@ -249,6 +249,7 @@ fn accounts() -> Accounts {
         request_mean_s: Some(5.69),
         request_count: 5640,
         request_total_ns: 32_091_600_000_000,
+        arrivals_per_s: Some(9.4),
         vantage: "server".into(),
         tail_rule: Some(TailRule { quantile: 0.95, n: 282, mean_s: 9.90 }),
         device: vec![],

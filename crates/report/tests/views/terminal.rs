@@ -155,7 +155,7 @@ fn a_healthy_server_shows_the_distance_to_its_limits() {
             looked  server.ttft.p99 310 ms against 1.00 s (slo); 2 checks clear;
                     2 cannot tell
             bound   decode at 1.2x the time its bytes need: a limit, not a fault
-            limits  now 4.10 req/s -> 9.74 req/s (32 seats, 2.38x now) ->
+            limits  now 9.40 req/s -> 9.74 req/s (32 seats, 1.04x now) ->
                     13.8 req/s (64 seats) -> 21.2 req/s (KV full) -> 24.0 req/s (device)
             margins kv_thrash: no preemption in 10 min
                     token_budget_reached: steps at the budget 2 % of the time
