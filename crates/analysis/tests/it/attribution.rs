@@ -98,3 +98,26 @@ proptest! {
         prop_assert!(report.verdict.status != Status::Localized);
     }
 }
+
+fn with_limit(synthetic: &Synthetic, signal: &str, limit_s: f64) -> Report {
+    let slo = [(signal.to_string(), limit_s)].into();
+    diagnose(&synthetic.build(), &DiagnoseOptions { slo, ..DiagnoseOptions::default() })
+}
+
+#[test]
+fn a_limit_that_is_kept_makes_nothing_slow() {
+    let waiting = Synthetic { seat_wait_s: 2.0, ..Synthetic::default() };
+    assert_eq!(report(&waiting).verdict.status, Status::Localized);
+    let kept = with_limit(&waiting, "server.ttft", 60.0);
+    assert_eq!(kept.verdict.status, Status::Healthy, "{:?}", kept.verdict);
+    assert!(kept.findings.iter().all(|finding| finding.role != Role::Cause));
+}
+
+#[test]
+fn a_limit_that_is_broken_is_never_healthy() {
+    for limit_s in [0.001, 0.005, 0.01] {
+        let broken = with_limit(&Synthetic::default(), "server.ttft", limit_s);
+        assert_ne!(broken.verdict.status, Status::Healthy, "{limit_s}");
+        assert!(broken.verdict.sentence.contains("limit"), "{}", broken.verdict.sentence);
+    }
+}
