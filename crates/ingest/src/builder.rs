@@ -282,6 +282,7 @@ impl<'a> Builder<'a> {
         let damaged = self.damaged;
         let row = self.source_row();
         row.sha256.clone_from(&finished.sha256);
+        row.content_sha256.clone_from(&finished.content_sha256);
         row.byte_count = finished.byte_count;
         row.row_count = rows as u64;
         row.damaged = damaged;

@@ -121,6 +121,8 @@ pub(crate) struct Line<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
     pub(crate) sha256: String,
+    /// Of the bytes once unpacked.
+    pub(crate) content_sha256: String,
     pub(crate) byte_count: u64,
     pub(crate) damage: Option<Damage>,
     /// Lines over the limit: how many, number of the first.
@@ -140,6 +142,8 @@ pub(crate) struct Input<'a> {
     lines: u64,
     long_lines: Option<(u64, u64)>,
     damage: Option<Damage>,
+    /// Of what a packed source unpacks to.
+    content: Sha256,
 }
 
 impl<'a> Input<'a> {
@@ -171,6 +175,7 @@ impl<'a> Input<'a> {
             lines: 0,
             long_lines: None,
             damage: None,
+            content: Sha256::new(),
         };
         while input.end < HEAD_BYTES && input.refill() {}
         if input.head().starts_with(b"\xef\xbb\xbf") {
@@ -269,6 +274,9 @@ impl<'a> Input<'a> {
                 0
             }
         };
+        if matches!(self.stream, Stream::Gzip(_)) {
+            self.content.update(&self.window[self.end..self.end + got]);
+        }
         self.end += got;
         self.decoded += got as u64;
         self.at_end = got == 0 || self.is_over_limit();
@@ -333,6 +341,16 @@ impl<'a> Input<'a> {
 
     /// Reads what is left for the hash and closes the source.
     pub(crate) fn finish(mut self) -> Finished {
+        let is_packed = matches!(self.stream, Stream::Gzip(_));
+        let told = self.damage.clone();
+        if is_packed {
+            loop {
+                self.start = self.end;
+                if !self.refill() {
+                    break;
+                }
+            }
+        }
         let mut raw = match self.stream {
             Stream::Plain(raw) => raw,
             Stream::Gzip(decoder) => decoder.into_inner().into_inner(),
@@ -341,7 +359,8 @@ impl<'a> Input<'a> {
         scratch.resize(BLOCK_BYTES, 0);
         while matches!(raw.read(&mut scratch), Ok(got) if got > 0) {}
         let sha256 = hex(&raw.sha.finalize());
-        Finished { sha256, byte_count: raw.byte_count, damage: self.damage, long_lines: self.long_lines }
+        let content_sha256 = if is_packed { hex(&self.content.finalize()) } else { sha256.clone() };
+        Finished { sha256, content_sha256, byte_count: raw.byte_count, damage: told.or(self.damage), long_lines: self.long_lines }
     }
 }
 

@@ -12,6 +12,7 @@ mod captures;
 mod civil;
 mod clocks;
 mod engines;
+mod duplicates;
 mod error;
 mod finish;
 mod formats;
