@@ -24,6 +24,7 @@ mod naming;
 mod number;
 mod options;
 mod read;
+mod replicas;
 mod secrets;
 mod shell;
 mod walk;
