@@ -14,6 +14,8 @@ use crate::options::Options;
 const HEAD_BYTES: usize = 64 << 10;
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes read at a time within the head.
+const FIRST_BLOCK_BYTES: usize = 8 << 10;
 /// A gzip source may always unpack to this much; beyond it the ratio cap holds.
 const RATIO_FREE_BYTES: u64 = 64 << 20;
 /// Highest believable compression. Repetitive scrapes reach about 100, a bomb of zeros 1,030.
@@ -259,10 +261,12 @@ impl<'a> Input<'a> {
             self.end -= self.start;
             self.start = 0;
         }
-        if self.window.len() < self.end + BLOCK_BYTES {
-            self.window.resize(self.end + BLOCK_BYTES, 0);
+        // Most files of a large folder are small; a large block is zeroed before it is filled.
+        let block = if self.decoded < HEAD_BYTES as u64 { FIRST_BLOCK_BYTES } else { BLOCK_BYTES };
+        if self.window.len() < self.end + block {
+            self.window.resize(self.end + block, 0);
         }
-        let into = &mut self.window[self.end..self.end + BLOCK_BYTES];
+        let into = &mut self.window[self.end..self.end + block];
         let got = match &mut self.stream {
             Stream::Plain(raw) => raw.read(into),
             Stream::Gzip(decoder) => decoder.read(into),
@@ -356,7 +360,7 @@ impl<'a> Input<'a> {
             Stream::Gzip(decoder) => decoder.into_inner().into_inner(),
         };
         let mut scratch = std::mem::take(&mut self.window);
-        scratch.resize(BLOCK_BYTES, 0);
+        scratch.resize(scratch.len().max(FIRST_BLOCK_BYTES), 0);
         while matches!(raw.read(&mut scratch), Ok(got) if got > 0) {}
         let sha256 = hex(&raw.sha.finalize());
         let content_sha256 = if is_packed { hex(&self.content.finalize()) } else { sha256.clone() };
