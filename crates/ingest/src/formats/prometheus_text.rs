@@ -423,6 +423,17 @@ impl Parser {
     }
 }
 
+/// What an answer is that holds no metrics.
+fn no_metrics(probe: &Probe<'_>) -> &'static str {
+    match probe.first_byte() {
+        None => "an empty answer",
+        Some(b'<') => "an HTML page",
+        Some(b'{' | b'[') => "a JSON document",
+        Some(_) if probe.is_text() => "plain text",
+        Some(_) => "binary data",
+    }
+}
+
 /// Reads scrapes taken live.
 pub(crate) fn read_scrapes(
     scrapes: &[crate::read::Scrape<'_>],
@@ -434,12 +445,22 @@ pub(crate) fn read_scrapes(
     let mut sha = Sha256::new();
     let mut byte_count = 0;
     let mut long_lines = None;
+    let mut asked = 0u64;
     for scrape in scrapes {
         sha.update(scrape.body);
         byte_count += scrape.body.len() as u64;
         parser.close(builder);
-        parser.open(scrape.t_ns, parser.scrape_count + 1, builder);
         let mut input = Input::new(Box::new(scrape.body), options);
+        asked += 1;
+        let probe = Probe { head: input.head(), is_whole: input.is_all_in_head() };
+        if sniff(&probe) == Confidence::No {
+            let found = no_metrics(&probe);
+            builder.issue_once(Severity::Error, "not_metrics", &format!("answer {asked}"), || {
+                format!("expected Prometheus text, found {found}: the address answers, but not with metrics")
+            });
+            continue;
+        }
+        parser.open(scrape.t_ns, parser.scrape_count + 1, builder);
         while let Some(line) = input.next_line() {
             parser.line(line.bytes, line.number, false, builder);
         }

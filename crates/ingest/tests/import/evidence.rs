@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use capture::Capture;
+use capture::{Capture, Table as _};
 use expect_test::expect;
-use ingest::Options;
+use ingest::{Options, Scrape};
 
 use crate::shown::{check, data, import};
 
@@ -36,8 +36,6 @@ fn a_result_given_twice_counts_once_whatever_its_packing_and_folder() {
     assert_eq!(twice.tables.samples.row_count(), once.tables.samples.row_count());
     assert!(twice.tables.requests.class.iter().all(|class| class.is_empty()), "a copy makes no class");
 }
-
-use capture::Table as _;
 
 #[test]
 fn a_file_beside_the_capture_that_holds_it_counts_once() {
@@ -149,4 +147,46 @@ fn an_input_without_files_says_what_was_passed_over() {
     fs::create_dir_all(&deep).unwrap();
     let error = ingest::read(&[PathBuf::from(folder.path())], &Options::default()).unwrap_err().to_string();
     assert!(error.starts_with("found no file in the input") && error.contains("lies too deep"), "{error}");
+}
+
+#[test]
+fn answers_that_are_no_metrics_are_refused_whatever_they_are() {
+    for (body, found) in [
+        ("<html><body>x 1</body></html>", "an HTML page"),
+        ("{\"detail\": \"Not Found\"}", "a JSON document"),
+        ("", "an empty answer"),
+        ("Not Found\nerror 502\n", "plain text"),
+    ] {
+        let scrapes = [Scrape { t_ns: 1_000, body: body.as_bytes() }, Scrape { t_ns: 2_000, body: body.as_bytes() }];
+        let capture = ingest::read_scrapes("http://h:8000/metrics", &scrapes, &Options::default());
+        let issues: Vec<String> =
+            capture.tables.issues.rows().map(|row| format!("{} {}", capture.text(row.severity), capture.text(row.sentence))).collect();
+        assert!(issues.iter().all(|issue| issue.starts_with("error ")), "{issues:?}");
+        assert!(issues.iter().any(|issue| issue.contains(found)), "{issues:?}");
+        assert_eq!(capture.tables.samples.row_count() + capture.tables.histograms.row_count(), 0);
+    }
+}
+
+#[test]
+fn impossible_numbers_of_a_result_are_left_out_and_told() {
+    let result = "{\"date\": \"20261130-110432\", \"model_id\": \"m\", \"completed\": 6, \"request_throughput\": 1.0, \"total_input_tokens\": 6, \
+                  \"duration\": 5.0, \"input_lens\": [1, 1, 1, 1, 1, 1, 1], \"output_lens\": [2, 2, 2, 2, 2, 20000000000], \
+                  \"ttfts\": [0.1, -0.1, 0.1, 3.0, 5e6, 0.1], \"latencies\": [0.2, 0.2, 0.2, 0.2, 6e6, 0.2], \
+                  \"itls\": [[0.1], [0.1], [-0.1], [0.1], [0.1], [0.1]]}";
+    let capture = crate::shown::import_text("bench.json", &format!("{result}\n{result}\n"));
+    assert_eq!(capture.tables.requests.row_count(), 1);
+    let issues: Vec<String> = capture
+        .tables
+        .issues
+        .rows()
+        .map(|row| format!("{} {} x{}", capture.text(row.code), capture.text(row.place), row.count))
+        .collect();
+    expect![[r#"
+        duplicate_result result 2 x1
+        requests_without_time  x6
+        absurd_time request 4 x1
+        absurd_token_count request 5 x1
+        negative_time request 1 x2
+        ttft_after_end request 3 x1
+        uneven_arrays request 6 x1"#]].assert_eq(&issues.join("\n"));
 }

@@ -222,7 +222,7 @@ fn scrapes_taken_live_are_told_by_host_and_port() {
             source http://10.0.0.1:8000/metrics prometheus_text rows=2 unmapped=0
             1000 0 engine.running{engine="0",replica="10.0.0.1:8000"} 1
             3000 0 engine.running{engine="0",replica="10.0.0.1:8000"} 2
-            ! error not_metrics http://10.0.0.1:8000/metrics [line 1] x1 expected Prometheus text, found an HTML page: the address answers, but not with metrics
+            ! error not_metrics http://10.0.0.1:8000/metrics [answer 2] x1 expected Prometheus text, found an HTML page: the address answers, but not with metrics
         "#]],
     );
 }
