@@ -11,7 +11,8 @@ use capture::{ClockAlignment, Request, Severity};
 
 use crate::builder::{Builder, Load, NO_POINT};
 use crate::clocks::{self, SECOND_NS};
-use crate::formats::client_jsonl::{add_chunks, error_class, sum_ns};
+use crate::formats::chunks::{GapLists, Gaps, add_chunks};
+use crate::formats::client_jsonl::error_class;
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
 use crate::json::{Json, JsonResult};
@@ -38,7 +39,9 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut json = Json::new(&mut *input);
     let mut count = 0;
     let mut seen = BTreeSet::new();
+    let mut documents = 0u64;
     while json.peek().is_some() {
+        documents += 1;
         let mut result = BenchResult::default();
         let outcome = result.read(&mut json);
         if let Err(error) = &outcome {
@@ -48,7 +51,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
             builder.issue(Severity::Warning, "damaged_json", &format!("byte {}", error.offset + 1), 1, sentence);
         }
         if result.is_result() && !seen.insert(result.fingerprint()) {
-            builder.issue_once(Severity::Note, "duplicate_result", &format!("result {}", seen.len() + 1), || {
+            builder.issue_once(Severity::Note, "duplicate_result", &format!("result {documents}"), || {
                 "expected each result once, found one again; it is left out".to_string()
             });
         } else if result.is_result() {
@@ -77,7 +80,7 @@ struct BenchResult {
     input_lens: Vec<Option<i64>>,
     output_lens: Vec<Option<i64>>,
     ttfts: Vec<Option<i64>>,
-    gaps: Vec<Vec<i64>>,
+    gaps: GapLists,
     latencies: Vec<Option<i64>>,
     starts: Vec<Option<i64>>,
     waits: Vec<Option<i64>>,
@@ -102,13 +105,15 @@ impl BenchResult {
                 "start_times" => times(json, &mut self.starts)?,
                 "queue_times" => times(json, &mut self.waits)?,
                 "itls" => json.array(|json| {
-                    let mut gaps = Vec::new();
-                    json.array(|json| {
+                    let mut gaps = Gaps::default();
+                    let outcome = json.array(|json| {
                         gaps.push(json.seconds_ns()?.unwrap_or(-1));
                         Ok(())
-                    })?;
-                    self.gaps.push(gaps);
-                    Ok(())
+                    });
+                    if outcome.is_ok() {
+                        self.gaps.push(gaps);
+                    }
+                    outcome
                 })?,
                 "errors" => json.array(|json| {
                     let text = json.scalar()?.unwrap_or_default();
@@ -135,7 +140,7 @@ impl BenchResult {
         let numbers: Vec<(&str, u64)> = self.summary.iter().map(|(key, value)| (key.as_str(), value.to_bits())).collect();
         (&self.date, &self.model, numbers, self.request_rate.map(f64::to_bits), self.max_concurrency.map(f64::to_bits)).hash(&mut hasher);
         (self.duration_ns, &self.input_lens, &self.output_lens, &self.ttfts, &self.latencies, &self.starts).hash(&mut hasher);
-        self.gaps.iter().for_each(|gaps| (gaps.len(), sum_ns(gaps)).hash(&mut hasher));
+        self.gaps.lists.iter().for_each(|gaps| (gaps.count, gaps.sum_ns).hash(&mut hasher));
         hasher.finish()
     }
 
@@ -146,7 +151,7 @@ impl BenchResult {
             self.input_lens.len(),
             self.output_lens.len(),
             self.ttfts.len(),
-            self.gaps.len(),
+            self.gaps.lists.len(),
             self.latencies.len(),
             self.starts.len(),
             self.errors.len(),
@@ -174,7 +179,7 @@ impl BenchResult {
         {
             list.truncate(length);
         }
-        self.gaps.truncate(length);
+        self.gaps.lists.truncate(length);
         self.errors.truncate(length);
     }
 
@@ -182,8 +187,8 @@ impl BenchResult {
     fn impossible_at(&self, at: usize) -> Option<(&'static str, &'static str)> {
         let get = |list: &[Option<i64>]| list.get(at).copied().flatten();
         let (ttft, latency) = (get(&self.ttfts), get(&self.latencies));
-        let gaps = self.gaps.get(at).map(Vec::as_slice).unwrap_or_default();
-        let times = || [ttft, latency].into_iter().flatten().chain(gaps.iter().copied());
+        let range = self.gaps.get(at).filter(|gaps| gaps.count > 0).map(|gaps| [gaps.least_ns, gaps.most_ns]);
+        let times = || [ttft, latency].into_iter().flatten().chain(range.into_iter().flatten());
         let mut tokens = [get(&self.input_lens), get(&self.output_lens)].into_iter().flatten();
         if times().any(|time| time < 0) {
             Some(("negative_time", "times of zero or more"))
@@ -206,7 +211,7 @@ impl BenchResult {
     /// Time from start to end of request `at`.
     fn done_after(&self, at: usize) -> Option<i64> {
         let latency = self.latencies.get(at).copied().flatten();
-        latency.or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| sum_ns(gaps)))))
+        latency.or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| gaps.sum_ns))))
     }
 
     fn add(&self, number: usize, builder: &mut Builder<'_>) {
@@ -273,7 +278,8 @@ impl BenchResult {
         let at_start = self.starts.get(at).copied().flatten();
         let start = at_start.map_or(offset, |start| start.saturating_add(offset));
         let get = |list: &[Option<i64>]| list.get(at).copied().flatten();
-        let gaps = self.gaps.get(at).map(Vec::as_slice).unwrap_or_default();
+        let none = Gaps::default();
+        let gaps = self.gaps.get(at).unwrap_or(&none);
         let error = self.errors.get(at).copied().unwrap_or_default();
         let first = get(&self.ttfts).filter(|_| error.is_empty()).map(|ttft| start.saturating_add(ttft));
         let id = match (builder.context.class.as_str(), number) {
@@ -302,7 +308,7 @@ impl BenchResult {
             t_first_content_ns: first,
             t_queued_ns: None,
             t_scheduled_ns: None,
-            t_last_token_ns: first.map(|first| first.saturating_add(sum_ns(gaps))),
+            t_last_token_ns: first.map(|first| first.saturating_add(gaps.sum_ns)),
             t_done_ns: self.done_after(at).map(|after| start.saturating_add(after)),
             tokens_in: get(&self.input_lens),
             tokens_out: get(&self.output_lens),
@@ -317,7 +323,10 @@ impl BenchResult {
         };
         builder.capture.tables.requests.push(row);
         if let Some(first) = first {
-            add_chunks(builder, vantage, request_id, 0, first, gaps);
+            match &gaps.list {
+                Some(list) => add_chunks(builder, vantage, request_id, 0, first, list),
+                None => builder.chunks.leave_out(gaps.count),
+            }
         }
     }
 }
