@@ -84,6 +84,8 @@ pub struct Source {
     pub format: String,
     /// SHA-256 of the bytes as found, lower-case hex.
     pub sha256: String,
+    /// SHA-256 of the bytes once unpacked, lower-case hex; empty where not known.
+    pub content_sha256: String,
     /// Bytes as found.
     pub byte_count: u64,
     /// Rows it contributed.

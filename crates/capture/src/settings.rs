@@ -19,11 +19,17 @@ pub fn is_secret(name: &str) -> bool {
     let words: Vec<&str> = name.split(['_', '.', ' ']).collect();
     words.iter().enumerate().any(|(at, word)| {
         let next = words.get(at + 1).copied().unwrap_or_default();
+        let before = at.checked_sub(1).map_or("", |before| words[before]);
         match *word {
+            "pass" => !matches!(next, "config" | "manager" | "through"),
+            "tokens" => next.is_empty() && matches!(before, "" | "api" | "access" | "auth" | "bearer" | "hf" | "refresh" | "session" | "user"),
+            // `NGC_API=...` is how some name a key.
+            "api" => next.is_empty() && !matches!(before, "" | "config" | "env" | "use" | "enable" | "disable"),
             "key" => !matches!(next, "value" | "head" | "heads" | "dim"),
             "token" => !matches!(next, "threshold" | "budget" | "limit" | "count" | "id" | "ids" | "size"),
-            "keys" | "apikey" | "auth" | "authorization" | "bearer" | "passwd" | "passphrase" => true,
-            _ => ["secret", "password", "credential", "apitoken"].iter().any(|part| word.contains(part)),
+            "keys" | "apikey" | "auth" | "authorization" | "bearer" | "passwd" | "passphrase" | "passcode" | "pwd" | "pw" | "cookie"
+            | "cookies" | "sig" | "signature" => true,
+            _ => ["secret", "password", "credential", "apitoken", "apikey"].iter().any(|part| word.contains(part)),
         }
     })
 }
@@ -43,6 +49,15 @@ mod tests {
             "AWS_SECRET_ACCESS_KEY",
             "ssl-keyfile-password",
             "credentials_path",
+            "DB_PASS",
+            "DB_PWD",
+            "NGC_API",
+            "env.NGC_API",
+            "pw",
+            "tokens",
+            "access_tokens",
+            "Cookie",
+            "X-Amz-Signature",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -54,6 +69,10 @@ mod tests {
             "served_model_name",
             "num_key_value_heads",
             "long_prefill_token_threshold",
+            "pass_config",
+            "num_tokens",
+            "api_server_count",
+            "disable_api",
         ] {
             assert!(!is_secret(name), "{name}");
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use capture::{Capture, Log, Name, Sample, Setting, Severity, Source, SourceIdx};
 
+use crate::formats::chunks::{self, Kept};
 use crate::input::Finished;
 
 /// `point_idx` of rows outside a sweep.
@@ -139,6 +140,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) capture: Capture,
     pub(crate) context: &'a Context,
     pub(crate) facts: Facts,
+    /// Which chunks are kept.
+    pub(crate) chunks: Kept,
     name: String,
     idx: SourceIdx,
     issues: Vec<PendingIssue>,
@@ -150,7 +153,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn new(name: &str, format: &str, context: &'a Context) -> Self {
         let mut capture = Capture::new();
         let idx = capture.add_source(Source { name: name.to_string(), format: format.to_string(), ..Source::default() });
-        Self { capture, context, facts: Facts::default(), name: name.to_string(), idx, issues: Vec::new(), refusal: None, damaged: false }
+        Self { capture, context, facts: Facts::default(), chunks: Kept::default(), name: name.to_string(), idx, issues: Vec::new(), refusal: None, damaged: false }
     }
 
     /// The source's name.
@@ -268,6 +271,7 @@ impl<'a> Builder<'a> {
 
     /// Closes the source: writes its manifest row and its issues.
     pub(crate) fn finish(mut self, finished: &Finished) -> Built {
+        chunks::report(&mut self);
         if let Some(damage) = &finished.damage {
             self.damaged = true;
             self.issue(Severity::Warning, damage.code, &damage.place, 1, damage.sentence.clone());
@@ -282,6 +286,7 @@ impl<'a> Builder<'a> {
         let damaged = self.damaged;
         let row = self.source_row();
         row.sha256.clone_from(&finished.sha256);
+        row.content_sha256.clone_from(&finished.content_sha256);
         row.byte_count = finished.byte_count;
         row.row_count = rows as u64;
         row.damaged = damaged;

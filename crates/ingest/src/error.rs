@@ -22,8 +22,11 @@ pub enum IngestError {
         reason: String,
     },
     /// The inputs hold no file.
-    #[error("found no file in the input: expected metrics, logs, bench results, `observations.toml` or a capture")]
-    Empty,
+    #[error("found no file in the input: expected metrics, logs, bench results, `observations.toml` or a capture{}", listed(reasons))]
+    Empty {
+        /// What stands in the input and was not read: one sentence each, at most ten.
+        reasons: Vec<String>,
+    },
     /// Every source was refused; each reason names its file.
     #[error("none of the {count} sources could be read: {}", reasons.join("; "))]
     NothingUsable {
@@ -40,4 +43,9 @@ pub enum IngestError {
         /// What the reader says.
         reason: String,
     },
+}
+
+/// `; reason; reason`, or nothing.
+fn listed(reasons: &[String]) -> String {
+    reasons.iter().map(|reason| format!("; {reason}")).collect()
 }

@@ -48,6 +48,12 @@ impl Conclusions {
         spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    /// Host times of the loads of a run that are dated, where nothing has an absolute clock.
+    pub(crate) fn dated(&self, run_idx: u32) -> Option<(i64, i64)> {
+        let loads = self.sources.iter().filter(|source| source.run_idx == run_idx).filter_map(|source| source.facts.load.as_ref());
+        loads.map(|load| (load.start_ns, load.end_ns)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     /// Start of each replica's API process in a run.
     pub(crate) fn process_starts(&self, run_idx: u32) -> BTreeMap<String, i64> {
         let sources = self.sources.iter().filter(|source| source.run_idx == run_idx);

@@ -4,6 +4,7 @@
 //! source into a [`Builder`]; it never sees a path or another source.
 
 mod attachment;
+pub(crate) mod chunks;
 mod client_jsonl;
 mod command_txt;
 mod host_jsonl;

@@ -14,6 +14,8 @@ use crate::options::Options;
 const HEAD_BYTES: usize = 64 << 10;
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes read at a time within the head.
+const FIRST_BLOCK_BYTES: usize = 8 << 10;
 /// A gzip source may always unpack to this much; beyond it the ratio cap holds.
 const RATIO_FREE_BYTES: u64 = 64 << 20;
 /// Highest believable compression. Repetitive scrapes reach about 100, a bomb of zeros 1,030.
@@ -121,6 +123,8 @@ pub(crate) struct Line<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
     pub(crate) sha256: String,
+    /// Of the bytes once unpacked.
+    pub(crate) content_sha256: String,
     pub(crate) byte_count: u64,
     pub(crate) damage: Option<Damage>,
     /// Lines over the limit: how many, number of the first.
@@ -140,6 +144,8 @@ pub(crate) struct Input<'a> {
     lines: u64,
     long_lines: Option<(u64, u64)>,
     damage: Option<Damage>,
+    /// Of what a packed source unpacks to.
+    content: Sha256,
 }
 
 impl<'a> Input<'a> {
@@ -171,6 +177,7 @@ impl<'a> Input<'a> {
             lines: 0,
             long_lines: None,
             damage: None,
+            content: Sha256::new(),
         };
         while input.end < HEAD_BYTES && input.refill() {}
         if input.head().starts_with(b"\xef\xbb\xbf") {
@@ -254,10 +261,12 @@ impl<'a> Input<'a> {
             self.end -= self.start;
             self.start = 0;
         }
-        if self.window.len() < self.end + BLOCK_BYTES {
-            self.window.resize(self.end + BLOCK_BYTES, 0);
+        // Most files of a large folder are small; a large block is zeroed before it is filled.
+        let block = if self.decoded < HEAD_BYTES as u64 { FIRST_BLOCK_BYTES } else { BLOCK_BYTES };
+        if self.window.len() < self.end + block {
+            self.window.resize(self.end + block, 0);
         }
-        let into = &mut self.window[self.end..self.end + BLOCK_BYTES];
+        let into = &mut self.window[self.end..self.end + block];
         let got = match &mut self.stream {
             Stream::Plain(raw) => raw.read(into),
             Stream::Gzip(decoder) => decoder.read(into),
@@ -269,6 +278,9 @@ impl<'a> Input<'a> {
                 0
             }
         };
+        if matches!(self.stream, Stream::Gzip(_)) {
+            self.content.update(&self.window[self.end..self.end + got]);
+        }
         self.end += got;
         self.decoded += got as u64;
         self.at_end = got == 0 || self.is_over_limit();
@@ -333,15 +345,26 @@ impl<'a> Input<'a> {
 
     /// Reads what is left for the hash and closes the source.
     pub(crate) fn finish(mut self) -> Finished {
+        let is_packed = matches!(self.stream, Stream::Gzip(_));
+        let told = self.damage.clone();
+        if is_packed {
+            loop {
+                self.start = self.end;
+                if !self.refill() {
+                    break;
+                }
+            }
+        }
         let mut raw = match self.stream {
             Stream::Plain(raw) => raw,
             Stream::Gzip(decoder) => decoder.into_inner().into_inner(),
         };
         let mut scratch = std::mem::take(&mut self.window);
-        scratch.resize(BLOCK_BYTES, 0);
+        scratch.resize(scratch.len().max(FIRST_BLOCK_BYTES), 0);
         while matches!(raw.read(&mut scratch), Ok(got) if got > 0) {}
         let sha256 = hex(&raw.sha.finalize());
-        Finished { sha256, byte_count: raw.byte_count, damage: self.damage, long_lines: self.long_lines }
+        let content_sha256 = if is_packed { hex(&self.content.finalize()) } else { sha256.clone() };
+        Finished { sha256, content_sha256, byte_count: raw.byte_count, damage: told.or(self.damage), long_lines: self.long_lines }
     }
 }
 

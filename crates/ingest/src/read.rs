@@ -4,16 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use capture::{Capture, Severity};
+use capture::{Capture, Name, Severity};
 
 use crate::builder::{Builder, Built, Context, ScrapeTime};
+use crate::duplicates::{self, Seen};
 use crate::error::IngestError;
 use crate::finish::Conclusions;
 use crate::formats::{self, Format, Probe, Stage, observations_toml, prometheus_text};
-use crate::input::Input;
+use crate::input::{Finished, Input};
 use crate::naming;
 use crate::options::{Options, Progress};
+use crate::replicas::{self, Held};
 use crate::walk::{self, Found};
+
+/// Largest load result that is looked at for copies before it is read.
+const MAX_HASHED_BYTES: u64 = 256 << 20;
+/// Sources that may share an issue before it is told once for all.
+const MAX_EQUAL_ISSUES: usize = 16;
 
 /// Reads files, folders and captures into one capture in canonical form: the same sources give the same capture, byte
 /// for byte, in whatever order they are named.
@@ -23,7 +30,8 @@ use crate::walk::{self, Found};
 pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, IngestError> {
     let walk = walk::walk(inputs, options)?;
     if walk.found.is_empty() {
-        return Err(IngestError::Empty);
+        let told = |(_, _, source, sentence): &(Severity, &str, String, String)| format!("`{source}`: {sentence}");
+        return Err(IngestError::Empty { reasons: walk.issues.iter().take(10).map(told).collect() });
     }
     let mut reading = Reading {
         options,
@@ -31,6 +39,8 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
         conclusions: Conclusions::default(),
         refusals: Vec::new(),
         progress: Progress::default(),
+        seen: Seen::default(),
+        held: Vec::new(),
     };
     for (severity, code, source, sentence) in &walk.issues {
         reading.total.add_issue(*severity, code, source, "", 1, sentence);
@@ -50,6 +60,7 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
     }
     let mut capture = reading.total;
     reading.conclusions.apply(&mut capture);
+    fold_issues(&mut capture);
     capture.canonicalize();
     Ok(capture)
 }
@@ -107,7 +118,12 @@ struct Planned {
     found: Found,
     format: &'static Format,
     context: Context,
+    /// The opened source, where it cannot be opened a second time.
+    kept: Option<Input<'static>>,
 }
+
+/// A source, what it is, and the source itself where it can be read only once.
+type Recognized = (Found, &'static Format, Option<Input<'static>>);
 
 struct Reading<'a> {
     options: &'a Options<'a>,
@@ -115,53 +131,84 @@ struct Reading<'a> {
     conclusions: Conclusions,
     refusals: Vec<String>,
     progress: Progress,
+    seen: Seen,
+    held: Vec<Held>,
 }
 
 impl Reading<'_> {
     /// Recognizes every source and decides which run, replica and time it belongs to.
     fn plan(&mut self, found: &[Found]) -> Vec<Planned> {
-        let mut recognized: Vec<(Found, &'static Format)> = Vec::new();
+        let mut recognized: Vec<Recognized> = Vec::new();
         for source in found.iter().filter(|source| !source.is_capture) {
-            if let Some(format) = self.recognize(source) {
-                recognized.push((source.clone(), format));
+            if let Some((format, kept)) = self.recognize(source) {
+                recognized.push((source.clone(), format, kept));
             }
         }
         let mut plan = Vec::new();
         let mut claimed = BTreeSet::new();
         let mut next_run = 0;
-        for (source, _) in recognized.iter().filter(|(_, format)| format.id == observations_toml::FORMAT.id) {
-            let claims = self.claims(source);
+        let (typed, others): (Vec<_>, Vec<_>) =
+            recognized.into_iter().partition(|(_, format, _)| format.id == observations_toml::FORMAT.id);
+        for (source, format, kept) in typed {
+            let claims = self.claims(&source, kept.as_ref());
             for (run, file) in &claims.files {
                 let path = source.path.parent().unwrap_or(Path::new("")).join(file);
-                let key = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+                claimed.insert(std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone()));
                 let prefix = source.name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
                 let claim = Found { name: format!("{prefix}{file}"), path, is_capture: false };
-                claimed.insert(key);
-                if let Some(format) = self.recognize(&claim) {
-                    plan.push(Planned { found: claim, format, context: Context { run_idx: next_run + run, ..Context::default() } });
+                if let Some((format, kept)) = self.recognize(&claim) {
+                    let context = Context { run_idx: next_run + run, ..Context::default() };
+                    plan.push(Planned { found: claim, format, context, kept });
                 }
             }
             let beside = claims.files.iter().map(|(_, file)| file.clone()).collect();
             let context = Context { run_idx: next_run, beside, ..Context::default() };
-            plan.push(Planned { found: source.clone(), format: &observations_toml::FORMAT, context });
+            plan.push(Planned { found: source, format, context, kept });
             next_run += claims.run_count;
         }
-        for (found, format) in recognized {
+        let mut rest: Vec<Planned> = Vec::new();
+        for (found, format, kept) in others {
             let key = std::fs::canonicalize(&found.path).unwrap_or_else(|_| found.path.clone());
-            if format.id != observations_toml::FORMAT.id && !claimed.contains(&key) {
-                plan.push(Planned { found, format, context: Context::default() });
+            if !claimed.contains(&key) {
+                rest.push(Planned { found, format, context: Context::default(), kept });
             }
         }
+        self.drop_repeated_loads(&mut rest);
+        plan.append(&mut rest);
         place(&mut plan);
         plan.sort_by(|a, b| (a.format.stage, &a.found, a.context.run_idx).cmp(&(b.format.stage, &b.found, b.context.run_idx)));
         plan
     }
 
-    fn recognize(&mut self, source: &Found) -> Option<&'static Format> {
+    /// Several results beside one another become classes by their names, so copies of one must go before that.
+    fn drop_repeated_loads(&mut self, plan: &mut Vec<Planned>) {
+        let is_small = |planned: &Planned| std::fs::metadata(&planned.found.path).is_ok_and(|file| file.len() <= MAX_HASHED_BYTES);
+        let is_hashed = |planned: &Planned| is_load(planned.format) && planned.kept.is_none() && is_small(planned);
+        if plan.iter().filter(|planned| is_hashed(planned)).count() < 2 {
+            return;
+        }
+        let mut first: BTreeMap<String, String> = BTreeMap::new();
+        plan.retain(|planned| {
+            let file = Some(planned).filter(|planned| is_hashed(planned)).and_then(|planned| File::open(&planned.found.path).ok());
+            let Some(file) = file else { return true };
+            let hash = Input::new(Box::new(file), self.options).finish().content_sha256;
+            if let Some(first) = first.get(&hash) {
+                duplicates::tell(&mut self.total, &planned.found.name, first);
+                return false;
+            }
+            first.insert(hash, planned.found.name.clone());
+            true
+        });
+    }
+
+    /// The format of a source. A pipe can be read only once: what was opened to look at is kept.
+    fn recognize(&mut self, source: &Found) -> Option<(&'static Format, Option<Input<'static>>)> {
         match File::open(&source.path) {
             Ok(file) => {
+                let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
                 let input = Input::new(Box::new(file), self.options);
-                Some(formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() }))
+                let format = formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() });
+                Some((format, (!is_regular).then_some(input)))
             }
             Err(error) => {
                 self.cannot_open(source, &error);
@@ -176,7 +223,10 @@ impl Reading<'_> {
         self.refusals.push(format!("`{}`: {sentence}", source.name));
     }
 
-    fn claims(&self, source: &Found) -> observations_toml::Claims {
+    fn claims(&self, source: &Found, kept: Option<&Input<'_>>) -> observations_toml::Claims {
+        if let Some(kept) = kept {
+            return observations_toml::claims(&mut Input::new(Box::new(kept.head()), self.options), None);
+        }
         let Ok(file) = File::open(&source.path) else { return observations_toml::Claims::default() };
         let mut input = Input::new(Box::new(file), self.options);
         observations_toml::claims(&mut input, source.path.parent())
@@ -187,7 +237,12 @@ impl Reading<'_> {
         let mut failed = None;
         for source in found.iter().filter(|source| source.is_capture) {
             match crate::captures::open(&source.path) {
-                Ok(capture) => self.total.merge(capture),
+                Ok(mut capture) => {
+                    for (name, first) in self.seen.take_out(&mut capture) {
+                        duplicates::tell(&mut self.total, &name, &first);
+                    }
+                    self.total.merge(capture);
+                }
                 Err(error) => {
                     self.total.add_issue(Severity::Error, "unreadable_capture", &source.name, "", 1, &error.to_string());
                     self.refusals.push(error.to_string());
@@ -203,32 +258,75 @@ impl Reading<'_> {
     fn sources(&mut self, plan: Vec<Planned>) {
         let (clocked, floating): (Vec<_>, Vec<_>) = plan.into_iter().partition(|planned| planned.format.stage == Stage::Clocked);
         for planned in clocked {
-            self.source(&planned);
+            self.source(planned);
         }
-        for mut planned in floating {
-            let run_idx = planned.context.run_idx;
-            planned.context.reference = self.conclusions.reference(run_idx);
-            planned.context.process_starts = self.conclusions.process_starts(run_idx);
-            self.source(&planned);
+        let mut held = std::mem::take(&mut self.held);
+        replicas::tell_apart(&mut held, &mut self.total);
+        for held in held {
+            merge(held.built, &mut self.total, &mut self.conclusions);
+        }
+        // Results say their date, logs not even their year: what has a date is read first.
+        let (logs, dated): (Vec<_>, Vec<_>) = floating.into_iter().partition(|planned| planned.format.id == "vllm_log");
+        let mut references = BTreeMap::new();
+        let runs: BTreeSet<u32> = dated.iter().chain(&logs).map(|planned| planned.context.run_idx).collect();
+        for &run_idx in &runs {
+            references.insert(run_idx, (self.conclusions.reference(run_idx), self.conclusions.process_starts(run_idx)));
+        }
+        self.floating(dated, &references);
+        for (run_idx, (reference, _)) in &mut references {
+            *reference = reference.or_else(|| self.conclusions.dated(*run_idx));
+        }
+        self.floating(logs, &references);
+    }
+
+    fn floating(&mut self, plan: Vec<Planned>, references: &BTreeMap<u32, (Option<(i64, i64)>, BTreeMap<String, i64>)>) {
+        for mut planned in plan {
+            if let Some((reference, process_starts)) = references.get(&planned.context.run_idx) {
+                planned.context.reference = *reference;
+                planned.context.process_starts.clone_from(process_starts);
+            }
+            self.source(planned);
         }
     }
 
-    fn source(&mut self, planned: &Planned) {
-        match File::open(&planned.found.path) {
-            Ok(file) => {
-                let mut input = Input::new(Box::new(file), self.options);
-                let mut builder = Builder::new(&planned.found.name, planned.format.id, &planned.context);
-                (planned.format.read)(&mut input, &mut builder);
+    fn source(&mut self, planned: Planned) {
+        let Planned { found, format, context, kept } = planned;
+        let opened = match kept {
+            Some(input) => Ok(input),
+            None => File::open(&found.path).map(|file| Input::new(Box::new(file), self.options)),
+        };
+        match opened {
+            Ok(mut input) => {
+                let mut builder = Builder::new(&found.name, format.id, &context);
+                (format.read)(&mut input, &mut builder);
                 let finished = input.finish();
                 self.progress.bytes_done += finished.byte_count;
                 let built = builder.finish(&finished);
                 self.refusals.extend(built.refusal.clone());
-                merge(built, &mut self.total, &mut self.conclusions);
+                self.keep(built, &found.name, format, &context, &finished);
             }
-            Err(error) => self.cannot_open(&planned.found, &error),
+            Err(error) => self.cannot_open(&found, &error),
         }
         self.progress.sources_done += 1;
         self.report();
+    }
+
+    /// Merges what was read, unless it was read before.
+    fn keep(&mut self, built: Built, name: &str, format: &Format, context: &Context, finished: &Finished) {
+        // Equal scrapes at different times, or of replicas that the names tell apart, are not the same evidence.
+        let replica = context.replica_setting();
+        let time = if format.id == prometheus_text::FORMAT.id { context.scrape_time } else { ScrapeTime::Unknown };
+        let meaning = format!("{} {} {time:?} {replica}", context.run_idx, format.id);
+        let hashes = [finished.content_sha256.as_str(), finished.sha256.as_str()];
+        let known = if built.refusal.is_some() { None } else { self.seen.first(hashes, &meaning, name) };
+        if let Some(first) = known {
+            duplicates::tell(&mut self.total, name, &first);
+        } else if format.id == prometheus_text::FORMAT.id {
+            let series = if time == ScrapeTime::Unknown { name.to_string() } else { series_of(name) };
+            self.held.push(Held { built, name: name.to_string(), series, replica: context.replica_label().to_string() });
+        } else {
+            merge(built, &mut self.total, &mut self.conclusions);
+        }
     }
 
     fn report(&self) {
@@ -238,13 +336,50 @@ impl Reading<'_> {
     }
 }
 
+/// Results and client logs: several beside one another are classes or a sweep.
+fn is_load(format: &Format) -> bool {
+    matches!(format.id, "vllm_bench_json" | "client_jsonl")
+}
+
+/// Folder and base name of a file in a row of files.
+fn series_of(name: &str) -> String {
+    let base = naming::of(name).base;
+    name.rsplit_once('/').map_or_else(|| base.clone(), |(folder, _)| format!("{folder}/{base}"))
+}
+
+/// Issues that many sources share word for word become one row that counts them.
+fn fold_issues(capture: &mut Capture) {
+    let mut groups: BTreeMap<(Name, Name, Name), Vec<usize>> = BTreeMap::new();
+    let issues = &capture.tables.issues;
+    for at in 0..issues.count.len() {
+        groups.entry((issues.severity[at], issues.code[at], issues.sentence[at])).or_default().push(at);
+    }
+    let mut keep = vec![true; issues.count.len()];
+    for ((.., sentence), rows) in groups {
+        let issues = &capture.tables.issues;
+        let sources: BTreeSet<&str> = rows.iter().map(|&at| capture.names.text(issues.source[at])).collect();
+        if sources.len() <= MAX_EQUAL_ISSUES {
+            continue;
+        }
+        let Some(&first) = rows.iter().min_by_key(|&&at| (capture.names.text(issues.source[at]), capture.names.text(issues.place[at]))) else {
+            continue;
+        };
+        let count = rows.iter().fold(0i64, |sum, &at| sum.saturating_add(issues.count[at]));
+        let text = format!("{} (the same in {} sources; the first is named)", capture.names.text(sentence), sources.len());
+        rows.iter().for_each(|&at| keep[at] = at == first);
+        capture.tables.issues.count[first] = count;
+        capture.tables.issues.sentence[first] = capture.intern(&text);
+    }
+    duplicates::keep_rows(&mut capture.tables.issues, &keep);
+}
+
 /// Decides replica, time and class of every source from its name and its neighbors.
 fn place(plan: &mut [Planned]) {
     let mut groups: BTreeMap<(u32, &'static str, String, String), Vec<usize>> = BTreeMap::new();
     for (at, planned) in plan.iter_mut().enumerate() {
         let naming = naming::of(&planned.found.name);
         let folder = planned.found.name.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_string());
-        let is_load = matches!(planned.format.id, "vllm_bench_json" | "client_jsonl");
+        let is_load = is_load(planned.format);
         planned.context.scrape_time = naming.time;
         if !is_load {
             planned.context.replica = naming.replica;

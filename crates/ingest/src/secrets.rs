@@ -10,10 +10,14 @@ use capture::settings::{REDACTED, is_secret};
 /// Prefixes that service tokens start with.
 const TOKEN_PREFIXES: &[&str] = &["hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "ASIA", "eyJ", "nvapi-"];
 
+/// Longest `user:password` that is looked for before an `@`.
+const MAX_LOGIN_BYTES: usize = 256;
+
 /// Text without the secrets it shows: credentials in URLs, bearer tokens, service tokens, values of secret keys.
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     url_credentials(text, &mut spans);
+    host_credentials(text, &mut spans);
     schemes(text, &mut spans);
     tokens(text, &mut spans);
     pairs(text, &mut spans);
@@ -42,6 +46,25 @@ fn url_credentials(text: &str, spans: &mut Vec<(usize, usize)>) {
             .map_or(text.len(), |to| start + to);
         if let Some(sign) = text[start..end].rfind('@') {
             spans.push((start, start + sign));
+        }
+    }
+}
+
+/// `user:password@host` without a scheme, as `scp` and proxies take it.
+fn host_credentials(text: &str, spans: &mut Vec<(usize, usize)>) {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ',' | '(' | '[' | '{' | '`');
+    let mut done = 0;
+    for (sign, _) in text.match_indices('@') {
+        // No longer than names are, so that a text full of signs costs no more than its length.
+        let from = (done.max(sign.saturating_sub(MAX_LOGIN_BYTES))..=sign).find(|&at| text.is_char_boundary(at)).unwrap_or(sign);
+        let start = text[from..sign].rfind(is_end).map_or(from, |at| from + at + text[from + at..].chars().next().map_or(1, char::len_utf8));
+        let Some((user, password)) = text[start..sign].split_once(':') else { continue };
+        let host: &str = text[sign + 1..].split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))).next().unwrap_or_default();
+        let is_user = !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+'));
+        // An image is pinned by `name:tag@sha256:...`.
+        if is_user && !password.is_empty() && !password.starts_with("//") && !host.is_empty() && !host.starts_with("sha") {
+            spans.push((start, sign));
+            done = sign + 1;
         }
     }
 }
@@ -85,33 +108,88 @@ fn value_end(text: &str, start: usize) -> usize {
         .map_or(text.len(), |to| start + to)
 }
 
-/// `key=value`, `key: value`, `"key": "value"`, also with `-` in the key.
+/// `key=value`, `key: value`, `"key": "value"`, also with `-` in the key and quotes that are escaped. A value in brackets
+/// is one value.
 fn pairs(text: &str, spans: &mut Vec<(usize, usize)>) {
     let bytes = text.as_bytes();
+    let mut done = 0;
     for sign in memchr::memchr2_iter(b'=', b':', bytes) {
-        let before = text[..sign].trim_end_matches([' ', '"', '\'']);
+        if sign < done {
+            continue;
+        }
+        let before = text[..sign].trim_end_matches([' ', '"', '\'', '\\']);
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let name_start = before.rfind(|c: char| !is_name(c)).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         let name = &before[name_start..];
         if name.is_empty() || !is_secret(name) {
             continue;
         }
-        let after = &text[sign + 1..];
-        let start = sign + 1 + (after.len() - after.trim_start_matches([' ', '"', '\'']).len());
-        let quote = bytes[sign + 1..start].iter().rev().find(|byte| matches!(byte, b'"' | b'\'')).copied();
-        let end = match quote {
-            Some(quote) => memchr::memchr(quote, &bytes[start..]).map_or(text.len(), |to| start + to),
-            None if is_header(name) => text[start..].find(['"', '\'', '\n']).map_or(text.len(), |to| start + to),
-            None => value_end(text, start),
-        };
-        if end > start && !text[start..end].starts_with("//") && !matches!(&text[start..end], "None" | "null" | "false" | "False") {
+        let (start, end) = value_span(text, sign, name);
+        let value = &text[start..end];
+        let is_count = name.ends_with("tokens") && value.bytes().all(|byte| byte.is_ascii_digit());
+        if !value.is_empty() && !value.starts_with("//") && !is_count && !matches!(value, "None" | "null" | "false" | "False") {
             spans.push((start, end));
+            done = end;
         }
     }
 }
 
+/// Where the value behind the sign of a pair starts and ends.
+fn value_span(text: &str, sign: usize, name: &str) -> (usize, usize) {
+    let bytes = text.as_bytes();
+    let after = &text[sign + 1..];
+    let is_json = bytes[sign] == b':';
+    let is_skipped = |c: char| matches!(c, ' ' | '\t' | '"' | '\'' | '\\') || (is_json && matches!(c, '\n' | '\r'));
+    let start = sign + 1 + (after.len() - after.trim_start_matches(is_skipped).len());
+    if matches!(bytes.get(start), Some(b'[' | b'{' | b'(')) {
+        return (start, bracket_end(text, start));
+    }
+    let quote_at = (sign + 1..start).rev().find(|&at| matches!(bytes[at], b'"' | b'\''));
+    let end = match quote_at {
+        Some(at) => {
+            let is_escaped = bytes[at - 1] == b'\\';
+            let closes = |to: usize| bytes[to] == bytes[at] && (to == start || (bytes[to - 1] == b'\\') == is_escaped);
+            let close = (start..text.len()).find(|&to| closes(to)).unwrap_or(text.len());
+            if is_escaped && close < text.len() && close > start { close - 1 } else { close }
+        }
+        None if is_header(name) => text[start..].find(['"', '\'', '\n']).map_or(text.len(), |to| start + to),
+        None => value_end(text, start),
+    };
+    (start, end)
+}
+
+/// The end of a value in brackets; the end of the text where it is not closed.
+fn bracket_end(text: &str, start: usize) -> usize {
+    let bytes = text.as_bytes();
+    let (mut depth, mut quote, mut at) = (0usize, None, start);
+    while at < bytes.len() {
+        match (quote, bytes[at]) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), byte) if open == byte => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'') if bytes[at - 1] != b'\\' => quote = Some(bytes[at]),
+            (None, b'[' | b'{' | b'(') => depth += 1,
+            (None, b']' | b'}' | b')') => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    text.len()
+}
+
 fn is_header(name: &str) -> bool {
-    name.to_ascii_lowercase().ends_with("authorization")
+    let name = name.to_ascii_lowercase();
+    name.ends_with("authorization") || name.ends_with("cookie")
+}
+
+/// A flag or the name of a variable.
+fn is_word(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 /// A command line as one text: secrets redacted, words with blanks quoted.
@@ -119,7 +197,11 @@ pub(crate) fn redact_command(words: &[String]) -> String {
     let mut clean = String::new();
     let mut in_secret = false;
     for word in words {
-        let shown: Cow<'_, str> = if word.starts_with('-') {
+        let assigned = word.split_once('=').filter(|(name, value)| !value.is_empty() && is_word(name) && is_secret(name));
+        let shown: Cow<'_, str> = if let Some((name, _)) = assigned {
+            in_secret = false;
+            Cow::Owned(format!("{name}={REDACTED}"))
+        } else if word.starts_with('-') {
             in_secret = !word.contains('=') && is_secret(word);
             redact(word)
         } else if in_secret {
@@ -155,6 +237,17 @@ mod tests {
             (r#"{"kv_connector": "x", "access_token": "zzz"}"#, r#"{"kv_connector": "x", "access_token": "<redacted>"}"#),
             ("token hf_abcdefghijklmnopqrst end", "token <redacted> end"),
             ("HF_TOKEN=hf_x vllm serve", "HF_TOKEN=<redacted> vllm serve"),
+            (r#"{"api_keys":["a","SECRET"], "b": 1}"#, r#"{"api_keys":<redacted>, "b": 1}"#),
+            (r#"{"secret":{"v":"SEC}RET"},"b":1}"#, r#"{"secret":<redacted>,"b":1}"#),
+            (r#"{"tokens":["SECRET"]} tokens: 512"#, r#"{"tokens":<redacted>} tokens: 512"#),
+            (r#"{\"api_key\": \"SECRET\", \"b\": 1}"#, r#"{\"api_key\": \"<redacted>\", \"b\": 1}"#),
+            (r#"{"password": "a\"SECRET", "b": 1}"#, r#"{"password": "<redacted>", "b": 1}"#),
+            (r#"{"api_keys": ["a", "SECRET"#, r#"{"api_keys": <redacted>"#),
+            ("{'pw': 'SECRET'}", "{'pw': '<redacted>'}"),
+            ("--header 'Cookie: session=SECRET; id=SECRET'", "--header 'Cookie: <redacted>'"),
+            ("http://h/m?sig=S&signature=S&token=S&key=S&a=1", "http://h/m?sig=<redacted>&signature=<redacted>&token=<redacted>&key=<redacted>&a=1"),
+            ("scp user:p:w@host:path .", "scp <redacted>@host:path ."),
+            ("docker run vllm:v1@sha256:abc", "docker run vllm:v1@sha256:abc"),
             ("max_num_seqs=4, tokenizer='/models/x'", "max_num_seqs=4, tokenizer='/models/x'"),
         ] {
             assert_eq!(redact(text), clean);
@@ -166,5 +259,7 @@ mod tests {
         let words: Vec<String> =
             ["vllm", "serve", "m", "--api-key", "a", "b", "--port", "80", "--x", "{\"a\": 1}"].iter().map(ToString::to_string).collect();
         assert_eq!(redact_command(&words), "vllm serve m --api-key <redacted> <redacted> --port 80 --x '{\"a\": 1}'");
+        let words: Vec<String> = ["DB_PASS=a,b;c", "NGC_API=x", "--api-key=a&b", "vllm"].iter().map(ToString::to_string).collect();
+        assert_eq!(redact_command(&words), "DB_PASS=<redacted> NGC_API=<redacted> --api-key=<redacted> vllm");
     }
 }

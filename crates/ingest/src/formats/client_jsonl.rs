@@ -3,9 +3,10 @@
 //!
 //! Becomes `requests` at the client and `chunks`. Error texts are only classified, never kept.
 
-use capture::{Chunk, Request};
+use capture::{Request, Severity};
 
 use crate::builder::{Builder, NO_POINT};
+use crate::formats::chunks::{Gaps, add_chunks};
 use crate::formats::json_lines::{LineJson, each_line, sniff_keys};
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
@@ -14,14 +15,19 @@ use crate::json::JsonResult;
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "client_jsonl", stage: Stage::Clocked, sniff, read };
 
+/// Longest believable time of a request.
+const MAX_TIME_NS: i64 = 1_000_000_000_000_000;
+/// Most believable tokens of a request.
+const MAX_TOKENS: i64 = 1_000_000_000;
+
 fn sniff(probe: &Probe<'_>) -> Confidence {
     sniff_keys(probe, &["i", "attempt", "start", "end"])
 }
 
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
-    each_line(input, builder, |json, _, builder| {
+    each_line(input, builder, |json, number, builder| {
         let attempt = Attempt::read(json)?;
-        Ok(attempt.add(builder))
+        Ok(attempt.add(number, builder))
     });
 }
 
@@ -34,7 +40,7 @@ struct Attempt {
     conn: Option<i64>,
     first: Option<i64>,
     end: Option<i64>,
-    gaps_ns: Vec<i64>,
+    gaps: Gaps,
     new_conn: Option<bool>,
     tokens_in: Option<i64>,
     tokens_out: Option<i64>,
@@ -57,7 +63,7 @@ impl Attempt {
                 "first" => it.first = json.seconds_ns()?,
                 "end" => it.end = json.seconds_ns()?,
                 "gaps" => json.array(|json| {
-                    it.gaps_ns.push(json.seconds_ns()?.unwrap_or(0));
+                    it.gaps.push(json.seconds_ns()?.unwrap_or(0));
                     Ok(())
                 })?,
                 "new_conn" => it.new_conn = json.bool()?,
@@ -74,8 +80,26 @@ impl Attempt {
         Ok(it)
     }
 
-    fn add(self, builder: &mut Builder<'_>) -> bool {
+    /// Times that go back, last too long, or token counts that no request has.
+    fn is_impossible(&self, start: i64) -> bool {
+        let ends = [self.first, self.end].into_iter().flatten();
+        let is_odd = |end: i64| !(0..=MAX_TIME_NS).contains(&end.saturating_sub(start));
+        let mut tokens = [self.tokens_in, self.tokens_out].into_iter().flatten();
+        let has_odd_gap = self.gaps.count > 0 && (self.gaps.least_ns < 0 || self.gaps.most_ns > MAX_TIME_NS);
+        let ends_early = self.first.zip(self.end).is_some_and(|(first, end)| first > end);
+        ends.into_iter().any(is_odd) || has_odd_gap || ends_early || tokens.any(|tokens| !(0..=MAX_TOKENS).contains(&tokens))
+    }
+
+    fn add(self, number: u64, builder: &mut Builder<'_>) -> bool {
         let Some(start) = self.start else { return false };
+        if self.is_impossible(start) {
+            builder.issue_once(Severity::Warning, "impossible_times", &format!("line {number}"), || {
+                "expected times of one request in order and less than a million seconds apart, and at most a billion tokens, found others; the \
+                 request is left out"
+                    .to_string()
+            });
+            return true;
+        }
         let id = match (&self.id, builder.context.class.as_str()) {
             (Some(id), "") => id.clone(),
             (Some(id), class) => format!("{class}/{id}"),
@@ -91,7 +115,7 @@ impl Attempt {
             (Some(false), error) | (None, error @ Some(_)) => error_class(error.unwrap_or_default()),
             _ => "",
         };
-        let total = sum_ns(&self.gaps_ns);
+        let total = self.gaps.sum_ns;
         let row = Request {
             t_sent_ns: start,
             run_idx: builder.context.run_idx,
@@ -125,33 +149,12 @@ impl Attempt {
         };
         builder.capture.tables.requests.push(row);
         if let Some(first) = self.first {
-            add_chunks(builder, vantage, request_id, attempt, first, &self.gaps_ns);
+            match &self.gaps.list {
+                Some(list) => add_chunks(builder, vantage, request_id, attempt, first, list),
+                None => builder.chunks.leave_out(self.gaps.count),
+            }
         }
         true
-    }
-}
-
-/// The length of a list of gaps.
-pub(super) fn sum_ns(gaps_ns: &[i64]) -> i64 {
-    gaps_ns.iter().fold(0, |sum, gap| sum.saturating_add(*gap))
-}
-
-/// Adds the chunks of one stream: the first at `first_ns`, each further one a gap later.
-pub(super) fn add_chunks(
-    builder: &mut Builder<'_>,
-    vantage: capture::Name,
-    request_id: capture::Name,
-    attempt: u32,
-    first_ns: i64,
-    gaps_ns: &[i64],
-) {
-    let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
-    let mut t_ns = first_ns;
-    let gaps = std::iter::once(0).chain(gaps_ns.iter().copied());
-    for (chunk_idx, gap_ns) in gaps.enumerate() {
-        t_ns = t_ns.saturating_add(gap_ns);
-        let chunk_idx = chunk_idx as u32;
-        builder.capture.tables.chunks.push(Chunk { t_ns, run_idx, vantage, request_id, attempt, chunk_idx, gap_ns, source_idx });
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod rows;
 mod series;
+mod times;
 
 use capture::Severity;
 
@@ -17,6 +18,7 @@ use crate::input::Input;
 use crate::number::parse_f64;
 
 use rows::Rows;
+use times::Taken;
 use series::{Catalog, Target};
 
 /// See [`Format`].
@@ -118,7 +120,11 @@ pub(crate) struct Parser {
     cursor: usize,
     scrape: Scrape,
     scrape_count: u64,
-    last_t_ns: Option<i64>,
+    taken: Vec<Taken>,
+    /// Separators without a time: how many, line of the first.
+    without_time: (i64, u64),
+    /// Line from which several scrapes have no time but their order.
+    spaced_from: Option<u64>,
     first_type: Vec<u8>,
     unclocked: i64,
     failed: i64,
@@ -130,7 +136,6 @@ pub(crate) struct Parser {
 #[derive(Default)]
 struct Scrape {
     t_ns: i64,
-    is_clocked: bool,
     is_open: bool,
     first_line: u64,
 }
@@ -145,7 +150,9 @@ impl Parser {
             cursor: 0,
             scrape: Scrape::default(),
             scrape_count: 0,
-            last_t_ns: None,
+            taken: Vec::new(),
+            without_time: (0, 0),
+            spaced_from: None,
             first_type: Vec::new(),
             unclocked: 0,
             failed: 0,
@@ -263,14 +270,6 @@ impl Parser {
                 failed = true;
             }
         }
-        let Some(t_ns) = t_ns else {
-            let place = format!("line {number}");
-            builder.issue_once(Severity::Warning, "scrape_without_time", &place, || {
-                "expected `ts=` with epoch seconds in a scrape separator, found none; times are the order of the scrapes".to_string()
-            });
-            self.open_unseparated(number, builder);
-            return;
-        };
         if failed {
             self.failed += 1;
             let place = format!("line {number}");
@@ -279,28 +278,40 @@ impl Parser {
             });
             return;
         }
-        self.open(t_ns, true, number, builder);
+        let Some(t_ns) = t_ns else {
+            if self.without_time.0 == 0 {
+                self.without_time.1 = number;
+            }
+            self.without_time.0 += 1;
+            self.open_unseparated(number, builder);
+            return;
+        };
+        self.open(t_ns, number, builder);
         if let Some(took) = took {
             self.rows.scrape_time(t_ns, took, builder);
         }
     }
 
     /// Starts a scrape at a known time.
-    pub(crate) fn open(&mut self, t_ns: i64, is_clocked: bool, number: u64, builder: &mut Builder<'_>) {
-        if let Some(last) = self.last_t_ns
-            && t_ns < last
-        {
-            let place = format!("scrape {} (line {number})", self.scrape_count + 1);
-            let sentence = format!(
-                "expected scrapes in the order of their times, found one {:.3} s before its predecessor: the clock jumped back",
-                last.saturating_sub(t_ns) as f64 / 1e9
-            );
-            builder.issue(Severity::Warning, "clock_backwards", &place, 1, sentence);
-        }
-        self.last_t_ns = Some(t_ns);
+    fn open(&mut self, t_ns: i64, number: u64, builder: &Builder<'_>) {
+        self.open_at(t_ns, true, true, number, builder);
+    }
+
+    fn open_at(&mut self, t_ns: i64, is_stated: bool, is_clocked: bool, number: u64, builder: &Builder<'_>) {
         self.scrape_count += 1;
-        self.scrape = Scrape { t_ns, is_clocked, is_open: true, first_line: number };
+        self.scrape = Scrape { t_ns, is_open: true, first_line: number };
         self.cursor = 0;
+        let tables = &builder.capture.tables;
+        self.taken.push(Taken {
+            t_ns,
+            is_stated,
+            is_clocked,
+            is_filled: false,
+            number: self.scrape_count,
+            line: number,
+            samples_from: tables.samples.t_ns.len(),
+            histograms_from: tables.histograms.t_ns.len(),
+        });
     }
 
     fn open_unseparated(&mut self, number: u64, builder: &mut Builder<'_>) {
@@ -310,13 +321,27 @@ impl Parser {
             ScrapeTime::Unknown => (self.unclocked * ORDER_STEP_NS, false),
         };
         if self.unclocked == 1 || (self.unclocked == 0 && matches!(builder.context.scrape_time, ScrapeTime::Order(_))) {
-            builder.issue_once(Severity::Warning, "scrapes_without_time", &format!("line {number}"), || {
-                "expected a time for each of several scrapes, found none; they are spaced 1 s apart in the order found, so rates are not known"
-                    .to_string()
-            });
+            self.spaced_from = self.spaced_from.or(Some(number));
         }
         self.unclocked += 1;
-        self.open(t_ns, is_clocked, number, builder);
+        self.open_at(t_ns, false, is_clocked, number, builder);
+    }
+
+    /// Decides which scrapes stand at a believable time, once all are known.
+    fn settle_times(&mut self, builder: &mut Builder<'_>) {
+        if times::settle(&std::mem::take(&mut self.taken), builder) {
+            return;
+        }
+        let (count, first) = self.without_time;
+        if count > 0 {
+            let sentence = "expected `ts=` with epoch seconds in a scrape separator, found none; times are the order of the scrapes";
+            builder.issue(Severity::Warning, "scrape_without_time", &format!("line {first}"), count, sentence);
+        }
+        if let Some(line) = self.spaced_from {
+            let sentence =
+                "expected a time for each of several scrapes, found none; they are spaced 1 s apart in the order found, so rates are not known";
+            builder.issue(Severity::Warning, "scrapes_without_time", &format!("line {line}"), 1, sentence);
+        }
     }
 
     /// Ends the scrape being read and makes its rows.
@@ -328,8 +353,8 @@ impl Parser {
         if self.next_order.is_empty() {
             return;
         }
-        if self.scrape.is_clocked {
-            builder.covers(self.scrape.t_ns);
+        if let Some(taken) = self.taken.last_mut() {
+            taken.is_filled = true;
         }
         let place = format!("scrape {} (line {})", self.scrape_count, self.scrape.first_line);
         self.rows.flush(self.scrape.t_ns, &place, builder);
@@ -366,6 +391,7 @@ impl Parser {
             }
             self.close(builder);
         }
+        self.settle_times(builder);
         self.replay_timed(builder);
         let is_empty = self.scrape_count == 0 && self.failed == 0;
         if is_empty || (self.order.is_empty() && self.catalog.is_empty() && self.failed == 0) {
@@ -397,6 +423,17 @@ impl Parser {
     }
 }
 
+/// What an answer is that holds no metrics.
+fn no_metrics(probe: &Probe<'_>) -> &'static str {
+    match probe.first_byte() {
+        None => "an empty answer",
+        Some(b'<') => "an HTML page",
+        Some(b'{' | b'[') => "a JSON document",
+        Some(_) if probe.is_text() => "plain text",
+        Some(_) => "binary data",
+    }
+}
+
 /// Reads scrapes taken live.
 pub(crate) fn read_scrapes(
     scrapes: &[crate::read::Scrape<'_>],
@@ -408,12 +445,22 @@ pub(crate) fn read_scrapes(
     let mut sha = Sha256::new();
     let mut byte_count = 0;
     let mut long_lines = None;
+    let mut asked = 0u64;
     for scrape in scrapes {
         sha.update(scrape.body);
         byte_count += scrape.body.len() as u64;
         parser.close(builder);
-        parser.open(scrape.t_ns, true, parser.scrape_count + 1, builder);
         let mut input = Input::new(Box::new(scrape.body), options);
+        asked += 1;
+        let probe = Probe { head: input.head(), is_whole: input.is_all_in_head() };
+        if sniff(&probe) == Confidence::No {
+            let found = no_metrics(&probe);
+            builder.issue_once(Severity::Error, "not_metrics", &format!("answer {asked}"), || {
+                format!("expected Prometheus text, found {found}: the address answers, but not with metrics")
+            });
+            continue;
+        }
+        parser.open(scrape.t_ns, parser.scrape_count + 1, builder);
         while let Some(line) = input.next_line() {
             parser.line(line.bytes, line.number, false, builder);
         }
@@ -421,5 +468,5 @@ pub(crate) fn read_scrapes(
     }
     parser.finish(false, builder);
     let sha256 = crate::input::hex(&sha.finalize());
-    crate::input::Finished { sha256, byte_count, damage: None, long_lines }
+    crate::input::Finished { content_sha256: sha256.clone(), sha256, byte_count, damage: None, long_lines }
 }

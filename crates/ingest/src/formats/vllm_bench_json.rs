@@ -4,17 +4,26 @@
 //! The client's times are its `perf_counter`; the end of the run is the `date` field (local time, whole seconds), so
 //! host times are off by up to a second and the capture says so. Generated texts are skipped without being stored.
 
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use capture::{ClockAlignment, Request, Severity};
 
 use crate::builder::{Builder, Load, NO_POINT};
 use crate::clocks::{self, SECOND_NS};
-use crate::formats::client_jsonl::{add_chunks, error_class, sum_ns};
+use crate::formats::chunks::{GapLists, Gaps, add_chunks};
+use crate::formats::client_jsonl::error_class;
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
 use crate::json::{Json, JsonResult};
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "vllm_bench_json", stage: Stage::Floating, sniff, read };
+
+/// Longest believable time of a request.
+const MAX_TIME_NS: i64 = 1_000_000 * SECOND_NS;
+/// Most believable tokens of a request.
+const MAX_TOKENS: i64 = 1_000_000_000;
 
 fn sniff(probe: &Probe<'_>) -> Confidence {
     let is_result = probe.first_byte() == Some(b'{')
@@ -29,7 +38,10 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut json = Json::new(&mut *input);
     let mut count = 0;
+    let mut seen = BTreeSet::new();
+    let mut documents = 0u64;
     while json.peek().is_some() {
+        documents += 1;
         let mut result = BenchResult::default();
         let outcome = result.read(&mut json);
         if let Err(error) = &outcome {
@@ -38,7 +50,12 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
             builder.mark_damaged();
             builder.issue(Severity::Warning, "damaged_json", &format!("byte {}", error.offset + 1), 1, sentence);
         }
-        if result.is_result() {
+        if result.is_result() && !seen.insert(result.fingerprint()) {
+            builder.issue_once(Severity::Note, "duplicate_result", &format!("result {documents}"), || {
+                "expected each result once, found one again; it is left out".to_string()
+            });
+        } else if result.is_result() {
+            result.leave_out_impossible(outcome.is_err(), builder);
             result.add(count, builder);
             count += 1;
         }
@@ -63,11 +80,13 @@ struct BenchResult {
     input_lens: Vec<Option<i64>>,
     output_lens: Vec<Option<i64>>,
     ttfts: Vec<Option<i64>>,
-    gaps: Vec<Vec<i64>>,
+    gaps: GapLists,
     latencies: Vec<Option<i64>>,
     starts: Vec<Option<i64>>,
     waits: Vec<Option<i64>>,
     errors: Vec<&'static str>,
+    /// Requests with impossible numbers.
+    impossible: BTreeSet<usize>,
 }
 
 impl BenchResult {
@@ -86,13 +105,15 @@ impl BenchResult {
                 "start_times" => times(json, &mut self.starts)?,
                 "queue_times" => times(json, &mut self.waits)?,
                 "itls" => json.array(|json| {
-                    let mut gaps = Vec::new();
-                    json.array(|json| {
-                        gaps.push(json.seconds_ns()?.unwrap_or(0));
+                    let mut gaps = Gaps::default();
+                    let outcome = json.array(|json| {
+                        gaps.push(json.seconds_ns()?.unwrap_or(-1));
                         Ok(())
-                    })?;
-                    self.gaps.push(gaps);
-                    Ok(())
+                    });
+                    if outcome.is_ok() {
+                        self.gaps.push(gaps);
+                    }
+                    outcome
                 })?,
                 "errors" => json.array(|json| {
                     let text = json.scalar()?.unwrap_or_default();
@@ -113,15 +134,84 @@ impl BenchResult {
         !self.summary.is_empty() || !self.ttfts.is_empty()
     }
 
+    /// Tells results apart without keeping them.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let numbers: Vec<(&str, u64)> = self.summary.iter().map(|(key, value)| (key.as_str(), value.to_bits())).collect();
+        (&self.date, &self.model, numbers, self.request_rate.map(f64::to_bits), self.max_concurrency.map(f64::to_bits)).hash(&mut hasher);
+        (self.duration_ns, &self.input_lens, &self.output_lens, &self.ttfts, &self.latencies, &self.starts).hash(&mut hasher);
+        self.gaps.lists.iter().for_each(|gaps| (gaps.count, gaps.sum_ns).hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// Marks requests whose numbers cannot be, and cuts arrays to the length they share. A text that was cut has uneven
+    /// arrays; then each request keeps what is known of it.
+    fn leave_out_impossible(&mut self, is_cut: bool, builder: &mut Builder<'_>) {
+        let lengths = [
+            self.input_lens.len(),
+            self.output_lens.len(),
+            self.ttfts.len(),
+            self.gaps.lists.len(),
+            self.latencies.len(),
+            self.starts.len(),
+            self.errors.len(),
+        ];
+        let longest = lengths.into_iter().max().unwrap_or(0);
+        let shared = lengths.into_iter().filter(|length| *length > 0).min().unwrap_or(0);
+        if !is_cut && shared < longest {
+            let sentence = "expected per-request arrays of one length, found longer ones; what has no counterpart is left out";
+            builder.issue(Severity::Warning, "uneven_arrays", &format!("request {shared}"), longest - shared, sentence);
+            self.cut_to(shared);
+        }
+        for at in 0..longest.min(if is_cut { longest } else { shared }) {
+            if let Some((code, expected)) = self.impossible_at(at) {
+                self.impossible.insert(at);
+                builder.issue_once(Severity::Warning, code, &format!("request {at}"), || {
+                    format!("expected {expected}, found something else; the request is left out")
+                });
+            }
+        }
+    }
+
+    fn cut_to(&mut self, length: usize) {
+        for list in
+            [&mut self.input_lens, &mut self.output_lens, &mut self.ttfts, &mut self.latencies, &mut self.starts, &mut self.waits]
+        {
+            list.truncate(length);
+        }
+        self.gaps.lists.truncate(length);
+        self.errors.truncate(length);
+    }
+
+    /// What is impossible about request `at`: issue code and what was expected.
+    fn impossible_at(&self, at: usize) -> Option<(&'static str, &'static str)> {
+        let get = |list: &[Option<i64>]| list.get(at).copied().flatten();
+        let (ttft, latency) = (get(&self.ttfts), get(&self.latencies));
+        let range = self.gaps.get(at).filter(|gaps| gaps.count > 0).map(|gaps| [gaps.least_ns, gaps.most_ns]);
+        let times = || [ttft, latency].into_iter().flatten().chain(range.into_iter().flatten());
+        let mut tokens = [get(&self.input_lens), get(&self.output_lens)].into_iter().flatten();
+        if times().any(|time| time < 0) {
+            Some(("negative_time", "times of zero or more"))
+        } else if times().any(|time| time > MAX_TIME_NS) {
+            Some(("absurd_time", "times below a million seconds"))
+        } else if ttft.zip(latency).is_some_and(|(ttft, latency)| ttft > latency) {
+            Some(("ttft_after_end", "a first token before the end of the request"))
+        } else if tokens.any(|tokens| !(0..=MAX_TOKENS).contains(&tokens)) {
+            Some(("absurd_token_count", "a number of tokens from zero to a billion"))
+        } else {
+            None
+        }
+    }
+
     /// The run's span by the client's own clock, from its requests.
     fn own_end(&self) -> Option<i64> {
-        (0..self.starts.len()).filter_map(|at| Some(self.starts[at]?.saturating_add(self.done_after(at)?))).max()
+        (0..self.starts.len()).filter(|at| !self.impossible.contains(at)).filter_map(|at| Some(self.starts[at]?.saturating_add(self.done_after(at)?))).max()
     }
 
     /// Time from start to end of request `at`.
     fn done_after(&self, at: usize) -> Option<i64> {
         let latency = self.latencies.get(at).copied().flatten();
-        latency.or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| sum_ns(gaps)))))
+        latency.or_else(|| Some(self.ttfts.get(at).copied().flatten()?.saturating_add(self.gaps.get(at).map_or(0, |gaps| gaps.sum_ns))))
     }
 
     fn add(&self, number: usize, builder: &mut Builder<'_>) {
@@ -132,7 +222,9 @@ impl BenchResult {
         self.add_summary(end_ns.unwrap_or(0), builder);
         let offset = end_ns.zip(self.own_end()).map_or(0, |(end, own)| end.saturating_sub(own));
         for at in 0..self.ttfts.len().max(self.starts.len()).max(self.latencies.len()) {
-            self.add_request(at, number, offset, builder);
+            if !self.impossible.contains(&at) {
+                self.add_request(at, number, offset, builder);
+            }
         }
         if self.starts.is_empty() && !self.ttfts.is_empty() {
             let sentence = "expected `start_times` beside the per-request arrays, found none; requests stand at the end of the run";
@@ -186,7 +278,8 @@ impl BenchResult {
         let at_start = self.starts.get(at).copied().flatten();
         let start = at_start.map_or(offset, |start| start.saturating_add(offset));
         let get = |list: &[Option<i64>]| list.get(at).copied().flatten();
-        let gaps = self.gaps.get(at).map(Vec::as_slice).unwrap_or_default();
+        let none = Gaps::default();
+        let gaps = self.gaps.get(at).unwrap_or(&none);
         let error = self.errors.get(at).copied().unwrap_or_default();
         let first = get(&self.ttfts).filter(|_| error.is_empty()).map(|ttft| start.saturating_add(ttft));
         let id = match (builder.context.class.as_str(), number) {
@@ -215,7 +308,7 @@ impl BenchResult {
             t_first_content_ns: first,
             t_queued_ns: None,
             t_scheduled_ns: None,
-            t_last_token_ns: first.map(|first| first.saturating_add(sum_ns(gaps))),
+            t_last_token_ns: first.map(|first| first.saturating_add(gaps.sum_ns)),
             t_done_ns: self.done_after(at).map(|after| start.saturating_add(after)),
             tokens_in: get(&self.input_lens),
             tokens_out: get(&self.output_lens),
@@ -230,7 +323,10 @@ impl BenchResult {
         };
         builder.capture.tables.requests.push(row);
         if let Some(first) = first {
-            add_chunks(builder, vantage, request_id, 0, first, gaps);
+            match &gaps.list {
+                Some(list) => add_chunks(builder, vantage, request_id, 0, first, list),
+                None => builder.chunks.leave_out(gaps.count),
+            }
         }
     }
 }

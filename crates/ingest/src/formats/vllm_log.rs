@@ -207,6 +207,10 @@ impl LogReader {
             builder.issue(Severity::Warning, "log_apart", "", 1, sentence);
         }
         let has_year = builder.context.reference.is_some();
+        if !has_year {
+            let sentence = format!("expected a source that tells the year of the log, found none; its times stand in {NO_YEAR}");
+            builder.issue(Severity::Note, "log_without_year", "", 1, sentence);
+        }
         let year = if has_year { String::new() } else { format!("no year in the log, {NO_YEAR} assumed; ") };
         let source = builder.name().to_string();
         builder.capture.manifest.clocks.push(ClockAlignment {

@@ -100,7 +100,8 @@ fn a_log_cut_and_full_of_garbage_gives_what_is_left() {
         &bytes,
         expect![[r#"
             source server.log vllm_log rows=63 unmapped=0
-            runs=1 samples=29 settings=28 logs=13
+            runs=1 samples=29 settings=28 logs=13 issues=1
+            ! note log_without_year server.log [] x1 expected a source that tells the year of the log, found none; its times stand in 1972
         "#]],
     );
 }

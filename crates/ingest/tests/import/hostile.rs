@@ -36,7 +36,7 @@ fn a_missing_input_is_an_error_that_names_it() {
     assert!(matches!(&error, IngestError::Missing { path } if path.ends_with("metrics.prom")), "{error}");
     assert_eq!(error.to_string(), "cannot read `/nowhere/metrics.prom`: no such file or folder");
     let empty = tempfile::tempdir().unwrap();
-    assert!(matches!(ingest::read(&[empty.path().to_path_buf()], &Options::default()), Err(IngestError::Empty)));
+    assert!(matches!(ingest::read(&[empty.path().to_path_buf()], &Options::default()), Err(IngestError::Empty { .. })));
 }
 
 #[cfg(unix)]

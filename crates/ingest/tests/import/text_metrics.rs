@@ -222,7 +222,32 @@ fn scrapes_taken_live_are_told_by_host_and_port() {
             source http://10.0.0.1:8000/metrics prometheus_text rows=2 unmapped=0
             1000 0 engine.running{engine="0",replica="10.0.0.1:8000"} 1
             3000 0 engine.running{engine="0",replica="10.0.0.1:8000"} 2
-            ! error not_metrics http://10.0.0.1:8000/metrics [line 1] x1 expected Prometheus text, found an HTML page: the address answers, but not with metrics
+            ! error not_metrics http://10.0.0.1:8000/metrics [answer 2] x1 expected Prometheus text, found an HTML page: the address answers, but not with metrics
         "#]],
     );
+}
+
+#[test]
+fn a_scrape_without_a_believable_time_among_others_is_left_out() {
+    let scrape = |ts: &str, total: u32| format!("# SCRAPE ts={ts} dur=0.01\nvllm:generation_tokens_total {total}\n");
+    for odd in ["17960361X4.1", "", "1796036102500", "1e300", "0", "33332036102", "1764500102", "-5"] {
+        let text = [scrape("1796036101", 1), scrape("1796036102", 2), scrape(odd, 3), scrape("1796036104", 4), scrape("1796036105", 5)];
+        let capture = import_text("m", &text.concat());
+        let totals: Vec<(i64, f64)> = capture
+            .tables
+            .samples
+            .rows()
+            .filter(|row| capture.text(row.signal) == "server.output_tokens_total")
+            .map(|row| (row.t_ns / 1_000_000_000, row.value))
+            .collect();
+        let kept = [(1_796_036_101, 1.0), (1_796_036_102, 2.0), (1_796_036_104, 4.0), (1_796_036_105, 5.0)];
+        assert_eq!(totals, kept, "`{odd}`");
+        assert_eq!(capture.tables.samples.t_ns.len(), 8, "`{odd}`");
+        let issues: Vec<String> =
+            capture.tables.issues.rows().map(|row| format!("{} {}", capture.text(row.code), capture.text(row.place))).collect();
+        assert_eq!(issues, ["scrape_time_unusable scrape 3 (line 5)"], "`{odd}`");
+    }
+    // Days apart is how some scrape: nothing is left out.
+    let daily: String = (0..5).map(|day| scrape(&(1_796_036_101 + day * 200_000).to_string(), 1)).collect();
+    assert_eq!(import_text("m", &daily).tables.samples.t_ns.len(), 10);
 }
