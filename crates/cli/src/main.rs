@@ -6,6 +6,7 @@ mod args;
 mod atomic_file;
 mod commands;
 mod curves;
+mod destination;
 mod evidence;
 mod exit;
 mod out;

@@ -1,0 +1,73 @@
+//! Where an answer may be written: never over evidence, never over what somebody else wrote.
+//!
+//! Asked before anything is read, so that a typo costs nothing. Pages may replace pages of this program, captures replace
+//! captures; neither may lie inside an input, since the next run would read its own answer as evidence.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use report::views::html;
+
+/// Bytes of a file that say whether it is a page of this program.
+const HEAD_BYTES: u64 = 1024;
+
+/// Refuses a place where a page would destroy or join evidence. Devices, pipes and empty files lose nothing.
+pub(crate) fn check_page<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>) -> anyhow::Result<()> {
+    refuse_evidence(path, inputs)?;
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    if found.is_dir() {
+        bail!("`{}` is a folder; name a file in it to write the page to", path.display());
+    }
+    if found.is_file() && found.len() > 0 && !is_our_page(path)? {
+        bail!("`{}` exists and is not a page this program wrote, so it is not overwritten; name another file or remove it", path.display());
+    }
+    Ok(())
+}
+
+/// Refuses a place where a capture would destroy or join evidence. Anything but a capture is left alone, and so is a link:
+/// a capture is renamed into its place, which would leave the target as it was.
+pub(crate) fn check_capture<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>) -> anyhow::Result<()> {
+    if path.is_symlink() {
+        bail!("`{}` is a symbolic link, which is not replaced; name the place it leads to", path.display());
+    }
+    if path.symlink_metadata().is_ok() && !capture::store::is_capture(path) {
+        bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
+    }
+    refuse_evidence(path, inputs)
+}
+
+fn is_our_page(path: &Path) -> anyhow::Result<bool> {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    read.with_context(|| format!("`{}` exists and cannot be read, so it is not overwritten", path.display()))?;
+    Ok(html::is_page(&head))
+}
+
+fn refuse_evidence<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>) -> anyhow::Result<()> {
+    let place = resolved(path);
+    for input in inputs {
+        let Ok(evidence) = fs::canonicalize(input) else { continue }; // an address, or reported as missing by who reads it
+        if place == evidence {
+            bail!("`{}` is one of the inputs, so it is not overwritten; name another file", path.display());
+        }
+        if evidence.is_dir() && place.starts_with(&evidence) {
+            let folder = Path::new(input).display();
+            bail!("`{}` lies inside the input `{folder}`, where the next run would read it; name a place outside it", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The real place of `path`, whether it is there yet or not.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    fs::canonicalize(path)
+        .or_else(|_| fs::canonicalize(folder).map(|folder| folder.join(path.file_name().unwrap_or_default())))
+        .unwrap_or_else(|_| path.to_path_buf())
+}
