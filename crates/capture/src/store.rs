@@ -32,7 +32,7 @@ pub use self::error::StoreError;
 pub use self::extra::{Extra, get_extra, put_extra};
 pub use self::segments::{Writer, compact};
 
-use self::disk::{OnPath, TempDir};
+use self::disk::TempDir;
 use self::losses::Losses;
 use self::manifest_file::{ManifestFile, State};
 use self::parquet_in::column::Budget;
@@ -49,8 +49,10 @@ const BUDGET_PER_BYTE: u64 = 4096;
 const MAX_ATTEMPTS: usize = 5;
 
 /// Writes `capture` as the finished capture `dir`, through to the disk. A capture at that place is replaced in one step
-/// and its extra files are kept; anything else there is left alone. On an error nothing of it stays behind.
+/// and its extra files are kept; a link to one is followed; anything else there is left alone. On an error nothing of it
+/// stays behind; of two that write at the same time one may be told that the place is [`StoreError::Busy`].
 pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
+    let dir = &disk::through_links(dir);
     let is_there = clear_way(dir)?;
     let _lock = segments::lock_if_growing(dir)?;
     let temp = TempDir::beside(dir)?;
@@ -60,7 +62,7 @@ pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
     }
     extra::carry_over(dir, temp.path()).map_err(|error| error.moved(temp.path(), dir))?;
     let aside = disk::sibling(dir, "old");
-    fs::rename(dir, &aside).on("move aside", dir)?;
+    disk::rename_unless_busy(dir, &aside, "move aside", dir)?;
     if let Err(error) = temp.rename_to(dir) {
         let _ = fs::rename(&aside, dir); // the first error is the one to report
         return Err(error);
@@ -129,7 +131,7 @@ fn clear_way(dir: &Path) -> Result<bool, StoreError> {
         if manifest_file::read(dir).is_ok() {
             disk::remove_tree(&aside)?; // replaced, but not yet removed
         } else if is_vacant(dir) && manifest_file::read(&aside).is_ok() {
-            fs::rename(&aside, dir).on("move back", dir)?;
+            disk::rename_unless_busy(&aside, dir, "move back", dir)?;
         }
     }
     match manifest_file::read(dir) {

@@ -27,12 +27,9 @@ pub(crate) fn check_page<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a O
     Ok(())
 }
 
-/// Refuses a place where a capture would destroy or join evidence. Anything but a capture is left alone, and so is a link:
-/// a capture is renamed into its place, which would leave the target as it was.
+/// Refuses a place where a capture would destroy or join evidence. Anything but a capture is left alone; a link to one
+/// leads to the one that is replaced.
 pub(crate) fn check_capture<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>) -> anyhow::Result<()> {
-    if path.is_symlink() {
-        bail!("`{}` is a symbolic link, which is not replaced; name the place it leads to", path.display());
-    }
     if path.symlink_metadata().is_ok() && !capture::store::is_capture(path) {
         bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
     }

@@ -101,16 +101,22 @@ fn a_capture_is_never_written_into_its_own_input() {
 }
 
 #[test]
-fn a_link_to_a_capture_is_not_replaced() {
+fn a_capture_is_written_through_a_link() {
     let folder = evidence();
-    assert_eq!(in_folder(folder.path(), &["capture", "metrics.prom", "-o", "run.capture"]).code, 0);
-    symlink("run.capture", folder.path().join("latest.capture")).unwrap();
+    fs::create_dir(folder.path().join("old")).unwrap();
+    assert_eq!(in_folder(folder.path(), &["capture", "metrics.prom", "-o", "old/run.capture"]).code, 0);
+    symlink("old/run.capture", folder.path().join("latest.capture")).unwrap();
+    symlink("nowhere.capture", folder.path().join("lost.capture")).unwrap();
+    fs::write(folder.path().join("old/run.capture/names.parquet"), "stale").unwrap();
+    assert_eq!(in_folder(folder.path(), &["capture", "metrics.prom", "-o", "latest.capture"]).code, 0);
+    assert!(folder.path().join("latest.capture").is_symlink());
+    assert_ne!(fs::read(folder.path().join("old/run.capture/names.parquet")).unwrap(), b"stale");
+    assert_eq!(names(&folder.path().join("old")), ["run.capture"]);
     check(
         folder.path(),
-        &["capture", "metrics.prom", "-o", "latest.capture"],
+        &["capture", "metrics.prom", "-o", "lost.capture"],
         &expect![[r#"
-            error: `latest.capture` is a symbolic link, which is not replaced; name the place it leads to
+            error: `lost.capture` exists and is not a capture, so it is not overwritten
         "#]],
     );
-    assert!(folder.path().join("latest.capture").is_symlink());
 }
