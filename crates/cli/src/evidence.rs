@@ -62,14 +62,14 @@ fn refuse_nothing(capture: &Capture) -> anyhow::Result<()> {
     if evidence > 0 {
         return Ok(());
     }
-    let issues: Vec<String> = capture
+    let lines: Vec<String> = capture
         .tables
         .issues
         .rows()
         .take(5)
         .map(|issue| format!("{}: {}", capture.text(issue.source), capture.text(issue.sentence)))
         .collect();
-    anyhow::bail!("nothing in the input was understood\n  {}", issues.join("\n  "))
+    Err(exit::Listed { sentence: "nothing in the input was understood".into(), lines }.into())
 }
 
 /// Tells addresses, captures and files apart. Each is read once however often it is named.

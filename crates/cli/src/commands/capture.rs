@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use capture::Capture;
+use report::clean;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
@@ -43,7 +44,7 @@ fn summary(capture: &Capture, path: &Path) -> String {
     let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     format!(
         "wrote {}: {} in {}, {}\n",
-        path.display(),
+        clean::line(&path.display().to_string()),
         count(rows, "row", "rows"),
         count(capture.manifest.sources.len(), "source", "sources"),
         count(issues, "issue", "issues")
