@@ -38,13 +38,6 @@ use self::manifest_file::{ManifestFile, State};
 use self::parquet_in::column::Budget;
 use crate::capture::Capture;
 
-/// Memory any capture may take once opened, however small its files.
-const BUDGET_BYTES: u64 = 1 << 30;
-
-/// Memory a byte on disk may take once opened beyond that. Measured: samples take 10; only rows that are all equal take
-/// thousands.
-const BUDGET_PER_BYTE: u64 = 4096;
-
 /// How often a capture that is replaced while it is read is read again.
 const MAX_ATTEMPTS: usize = 5;
 
@@ -70,6 +63,13 @@ pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
     disk::remove_tree(&aside)
 }
 
+/// What [`write`] would refuse at this place, asked beforehand.
+pub fn check_place(dir: &Path) -> Result<(), StoreError> {
+    let dir = &disk::through_links(dir);
+    clear_way(dir)?;
+    segments::lock_if_growing(dir).map(drop)
+}
+
 /// Opens a capture, finished or growing. What is damaged in it becomes rows of its `issues` table; the rest is there.
 pub fn open(dir: &Path) -> Result<Capture, StoreError> {
     let dir = &find(dir);
@@ -78,7 +78,6 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
         let (file, bytes) = manifest_file::read(dir)?;
         let mut losses = Losses::default();
         let is_growing = file.state == State::Growing;
-        let is_ours = !file.blocks.is_empty();
         let mut capture = if is_growing { read_growing(dir, &mut losses)? } else { read_finished(dir, file, &mut losses) };
         // A capture that was replaced or compacted meanwhile lacks files here that stand elsewhere now.
         let is_whole = !is_growing && losses.is_empty();
@@ -86,7 +85,7 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
             attempt += 1;
             continue;
         }
-        if !is_whole || !is_ours {
+        if !is_whole {
             losses.move_to(&mut capture);
             capture.canonicalize();
         }
@@ -94,13 +93,14 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
     }
 }
 
-/// True if `dir` is a capture, whatever its version and state.
+/// True if `dir` is a capture, whatever its version and state, and even if its manifest is damaged: then [`open`] says how.
 pub fn is_capture(dir: &Path) -> bool {
-    matches!(manifest_file::read(&find(dir)), Ok(_) | Err(StoreError::NewerSchema { .. }))
+    manifest_file::is_there(&find(dir))
 }
 
 fn read_finished(dir: &Path, file: ManifestFile, losses: &mut Losses) -> Capture {
-    let mut budget = Budget { left_bytes: BUDGET_BYTES.saturating_add(table_bytes(dir).saturating_mul(BUDGET_PER_BYTE)) };
+    let mut budget = Budget::new();
+    budget.grant(table_bytes(dir));
     folder::read(dir, file, &mut budget, losses)
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn check_capture<'a>(path: &Path, inputs: impl IntoIterator<Item = &'
     if path.symlink_metadata().is_ok() && !capture::store::is_capture(path) {
         bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
     }
-    refuse_evidence(path, inputs)
+    refuse_evidence(path, inputs)?;
+    if path.symlink_metadata().is_ok() {
+        capture::store::check_place(path).with_context(|| format!("`{}` is not overwritten", path.display()))?;
+    }
+    Ok(())
 }
 
 fn is_our_page(path: &Path) -> anyhow::Result<bool> {

@@ -55,11 +55,21 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
 /// Reads a file of at most `limit` bytes.
 pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("expected at most {limit} bytes, found more")));
     }
     Ok(bytes)
+}
+
+/// Opens a file to read, unless it is a pipe, a device or a folder: those hang, never end or hold no bytes.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_file() {
+        return File::open(path);
+    }
+    let found = if kind.is_dir() { "a folder" } else { "a pipe, socket or device" };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, found))
 }
 
 /// Removes a directory and what is in it, if it is there.
@@ -135,7 +145,7 @@ pub(super) fn try_lock(dir: &Path) -> Option<Lock> {
 
 /// True if some process holds the lock on `dir`.
 pub(super) fn is_locked(dir: &Path) -> bool {
-    File::open(dir).is_ok_and(|handle| matches!(handle.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    dir.is_dir() && File::open(dir).is_ok_and(|handle| matches!(handle.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// A temporary directory beside its target: removed when dropped, unless renamed into place first.

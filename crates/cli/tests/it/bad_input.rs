@@ -129,6 +129,19 @@ fn a_capture_without_content() {
     });
 }
 
+/// Not "a folder of binary data".
+#[test]
+fn a_capture_with_a_damaged_manifest() {
+    let run = refused(|folder| {
+        let path = folder.join("run.capture");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("manifest.json"), "{\"kind\": \"infero").unwrap();
+        fs::write(path.join("samples.parquet"), noise(4000)).unwrap();
+        path
+    });
+    assert!(run.code == 2 && run.stderr.contains("manifest.json` is damaged: expected a JSON object"), "{run:?}");
+}
+
 /// Names and arguments that would color the screen, fake a line of the program, or reorder one.
 #[test]
 fn no_name_steers_the_terminal() {
