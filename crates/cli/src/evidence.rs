@@ -2,7 +2,8 @@
 //! `live`; merged and brought into canonical order, so that the order of the arguments does not matter.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -82,6 +83,7 @@ fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
             continue;
         }
         let path = PathBuf::from(input);
+        refuse_device(&path)?;
         let kind = if capture::store::is_capture(&path) { &mut sorted.captures } else { &mut sorted.files };
         kind.push(path);
     }
@@ -92,6 +94,15 @@ fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
         paths.dedup_by_key(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     }
     Ok(sorted)
+}
+
+/// A device may never end; a pipe ends when its writer does.
+fn refuse_device(path: &Path) -> anyhow::Result<()> {
+    let is_device = |found: std::fs::Metadata| found.file_type().is_char_device() || found.file_type().is_block_device();
+    if path.metadata().is_ok_and(is_device) {
+        anyhow::bail!("`{}` is a device, which is not read; save what it holds to a file first", path.display());
+    }
+    Ok(())
 }
 
 fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {

@@ -129,6 +129,15 @@ fn a_capture_without_content() {
     });
 }
 
+/// They have no end.
+#[test]
+fn a_device() {
+    for device in ["/dev/zero", "/dev/urandom", "/dev/full"] {
+        let run = refused(|_| PathBuf::from(device));
+        assert_eq!(run.stderr, format!("error: `{device}` is a device, which is not read; save what it holds to a file first\n"));
+    }
+}
+
 /// Not "a folder of binary data".
 #[test]
 fn a_capture_with_a_damaged_manifest() {
