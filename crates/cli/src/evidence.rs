@@ -115,7 +115,7 @@ fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
     Ok(ingest::read(files, &options)?)
 }
 
-/// Set by the first Ctrl-C: the window ends and what was read is kept.
+/// Set by the first Ctrl-C or SIGTERM, and when an address fails for good: the window ends and what was read is kept.
 static STOP: AtomicBool = AtomicBool::new(true);
 
 /// Reads all addresses at the same time, so that their windows overlap.
@@ -131,30 +131,36 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
         let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
         progress.show(&message, seen.elapsed.as_millis() as u64, pace.window.as_millis() as u64);
     };
-    let scrapes: Vec<_> = std::thread::scope(|scope| {
-        let readers: Vec<_> = addresses
-            .iter()
-            .map(|address| scope.spawn(|| live::scrape_window(address, pace.window, pace.interval, &STOP, &show)))
-            .collect();
+    let read = |address| {
+        let scrapes = live::scrape_window(address, pace.window, pace.interval, &STOP, &show);
+        if scrapes.is_err() {
+            STOP.store(true, Ordering::Relaxed); // nothing comes of the others without it
+        }
+        scrapes
+    };
+    let mut results: Vec<_> = std::thread::scope(|scope| {
+        let readers: Vec<_> = addresses.iter().map(|address| scope.spawn(move || read(address))).collect();
         readers.into_iter().map(|reader| reader.join().expect("reading an address does not panic")).collect()
     });
     STOP.store(true, Ordering::Relaxed);
-    let mut parts = Vec::with_capacity(addresses.len());
-    for (address, scrapes) in addresses.iter().zip(scrapes) {
-        parts.push(live::capture_of(address, &scrapes?));
+    // The failure that stopped the others is the one to tell.
+    if let Some(at) = results.iter().position(|result| matches!(result, Err(error) if !matches!(error, live::LiveError::Stopped(_)))) {
+        results.swap(0, at);
+        results.truncate(1);
     }
-    Ok(parts)
+    let scrapes = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(addresses.iter().zip(&scrapes).map(|(address, scrapes)| live::capture_of(address, scrapes)).collect())
 }
 
-/// From here on a Ctrl-C ends the window; one with no window open, or with a window that is ending, ends the program.
+/// From here on a Ctrl-C or SIGTERM ends the window; one with no window open, or with a window that is ending, ends the program.
 fn listen_for_interrupts() -> std::io::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    live::on_interrupt(|| {
+    live::on_interrupt(|exit_code| {
         if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(exit::INTERRUPTED);
+            std::process::exit(exit_code);
         }
     })
 }

@@ -7,9 +7,6 @@ use std::process::ExitCode;
 use analysis::contract::{Outcome, Status};
 use report::clean;
 
-/// Ended by Ctrl-C, as shells count it.
-pub(crate) const INTERRUPTED: i32 = 130;
-
 /// How a run ended. The number behind each is a promise to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
