@@ -17,6 +17,7 @@ const HEAD_BYTES: u64 = 1024;
 /// Refuses a place where a page would destroy or join evidence. Devices, pipes and empty files lose nothing.
 pub(crate) fn check_page<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>) -> anyhow::Result<()> {
     refuse_evidence(path, inputs)?;
+    refuse_nowhere(path)?;
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
     if found.is_dir() {
         bail!("`{}` is a folder; name a file in it to write the page to", path.display());
@@ -34,6 +35,7 @@ pub(crate) fn check_capture<'a>(path: &Path, inputs: impl IntoIterator<Item = &'
         bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
     }
     refuse_evidence(path, inputs)?;
+    refuse_nowhere(path)?;
     if path.symlink_metadata().is_ok() {
         capture::store::check_place(path).with_context(|| format!("`{}` is not overwritten", path.display()))?;
     }
@@ -62,13 +64,25 @@ fn refuse_evidence<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsStrin
     Ok(())
 }
 
+/// A window of ten minutes must not end with the news that the folder was misspelled.
+fn refuse_nowhere(path: &Path) -> anyhow::Result<()> {
+    if path.is_symlink() && !path.exists() {
+        bail!("`{}` is a symbolic link that leads nowhere, so it is not written; name the place itself", path.display());
+    }
+    if !folder_of(path).is_dir() {
+        bail!("`{}` cannot be written: there is no folder `{}`; make it first", path.display(), folder_of(path).display());
+    }
+    Ok(())
+}
+
 /// The real place of `path`, whether it is there yet or not.
 fn resolved(path: &Path) -> PathBuf {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     fs::canonicalize(path)
         .or_else(|_| fs::canonicalize(folder).map(|folder| folder.join(path.file_name().unwrap_or_default())))
         .unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -91,6 +91,6 @@ fn a_wrong_path_is_answered_with_the_status() {
 #[test]
 fn nobody_listening_is_an_error() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let run = program::run(["capture", "--window", "100ms", &format!("http://127.0.0.1:{port}"), "-o", "/nonexistent/x.capture"]);
+    let run = program::run(["capture", "--window", "100ms", &format!("http://127.0.0.1:{port}"), "-o", "nowhere.capture"]);
     assert!(run.code == 2 && run.stderr.starts_with(&format!("error: could not connect to `http://127.0.0.1:{port}/metrics`")), "{run:?}");
 }

@@ -69,6 +69,27 @@ fn a_page_is_refused_before_anything_is_read() {
     assert!(run.code == 2 && run.stderr.contains("`metrics.prom` exists"), "{run:?}");
 }
 
+/// Told before a window is spent on it.
+#[test]
+fn a_place_that_cannot_be_is_refused() {
+    let folder = evidence();
+    symlink("nowhere.html", folder.path().join("lost.html")).unwrap();
+    check(
+        folder.path(),
+        &["diagnose", "metrics.prom", "--html", "lost.html"],
+        &expect![[r#"
+            error: `lost.html` is a symbolic link that leads nowhere, so it is not written; name the place itself
+        "#]],
+    );
+    check(
+        folder.path(),
+        &["capture", "metrics.prom", "-o", "missing/run.capture"],
+        &expect![[r#"
+            error: `missing/run.capture` cannot be written: there is no folder `missing`; make it first
+        "#]],
+    );
+}
+
 #[test]
 fn a_page_replaces_a_page_and_an_empty_file() {
     let folder = evidence();

@@ -50,17 +50,13 @@ impl Budget {
 
     /// Takes `bytes`, or says that the capture is too large for its size on disk.
     pub(in crate::store) fn charge(&mut self, bytes: u64) -> Result<(), Damage> {
-        match self.left_bytes.checked_sub(bytes) {
-            Some(left) => {
-                self.left_bytes = left;
-                Ok(())
-            }
-            None => {
-                let is_full = self.granted_bytes >= MAX_BUDGET_BYTES;
-                let expected = if is_full { "a capture of at most 4 GiB in memory" } else { "data in proportion to the files" };
-                Err(Damage::new(expected, format_args!("{} bytes more", bytes - self.left_bytes)))
-            }
+        if let Some(left) = self.left_bytes.checked_sub(bytes) {
+            self.left_bytes = left;
+            return Ok(());
         }
+        let is_full = self.granted_bytes >= MAX_BUDGET_BYTES;
+        let expected = if is_full { "a capture of at most 4 GiB in memory" } else { "data in proportion to the files" };
+        Err(Damage::new(expected, format_args!("{} bytes more", bytes - self.left_bytes)))
     }
 }
 
