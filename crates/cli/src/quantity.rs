@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn limits_come_in_base_units_under_full_names() {
-        let found = limits("ttft=500ms, tpot.p99=50ms,server.e2e.mean=2").expect("limits");
+        let found = limits("ttft=500ms, tpot.p99=50ms,server.e2e.mean=2s").expect("limits");
         let pairs: Vec<(&str, f64)> = found.iter().map(|(name, limit)| (name.as_str(), *limit)).collect();
         assert_eq!(pairs, [("client.tpot.p99", 0.05), ("client.ttft", 0.5), ("server.e2e.mean", 2.0)]);
     }
@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(limits("ttft"), Err("expected `name=value`, found `ttft`".into()));
         assert_eq!(limits("ttft=1s,client.ttft=2s"), Err("`client.ttft` given twice".into()));
         assert_eq!(limits("ttft=3 GB"), Err("ttft: expected a value in `s`, found `GB`".into()));
+        assert_eq!(limits("server.e2e.mean=2"), Err("server.e2e.mean: expected a unit, as in `2ms`".into()));
         for text in ["", ",", "ttft=", "ttft=-1s", "ttft=0s", "ttft=> 3s"] {
             assert!(limits(text).is_err(), "{text}");
         }
