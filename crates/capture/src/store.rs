@@ -32,25 +32,20 @@ pub use self::error::StoreError;
 pub use self::extra::{Extra, get_extra, put_extra};
 pub use self::segments::{Writer, compact};
 
-use self::disk::{OnPath, TempDir};
+use self::disk::TempDir;
 use self::losses::Losses;
 use self::manifest_file::{ManifestFile, State};
 use self::parquet_in::column::Budget;
 use crate::capture::Capture;
 
-/// Memory any capture may take once opened, however small its files.
-const BUDGET_BYTES: u64 = 1 << 30;
-
-/// Memory a byte on disk may take once opened beyond that. Measured: samples take 10; only rows that are all equal take
-/// thousands.
-const BUDGET_PER_BYTE: u64 = 4096;
-
 /// How often a capture that is replaced while it is read is read again.
 const MAX_ATTEMPTS: usize = 5;
 
 /// Writes `capture` as the finished capture `dir`, through to the disk. A capture at that place is replaced in one step
-/// and its extra files are kept; anything else there is left alone. On an error nothing of it stays behind.
+/// and its extra files are kept; a link to one is followed; anything else there is left alone. On an error nothing of it
+/// stays behind; of two that write at the same time one may be told that the place is [`StoreError::Busy`].
 pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
+    let dir = &disk::through_links(dir);
     let is_there = clear_way(dir)?;
     let _lock = segments::lock_if_growing(dir)?;
     let temp = TempDir::beside(dir)?;
@@ -60,12 +55,19 @@ pub fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
     }
     extra::carry_over(dir, temp.path()).map_err(|error| error.moved(temp.path(), dir))?;
     let aside = disk::sibling(dir, "old");
-    fs::rename(dir, &aside).on("move aside", dir)?;
+    disk::rename_unless_busy(dir, &aside, "move aside", dir)?;
     if let Err(error) = temp.rename_to(dir) {
         let _ = fs::rename(&aside, dir); // the first error is the one to report
         return Err(error);
     }
     disk::remove_tree(&aside)
+}
+
+/// What [`write`] would refuse at this place, asked beforehand.
+pub fn check_place(dir: &Path) -> Result<(), StoreError> {
+    let dir = &disk::through_links(dir);
+    clear_way(dir)?;
+    segments::lock_if_growing(dir).map(drop)
 }
 
 /// Opens a capture, finished or growing. What is damaged in it becomes rows of its `issues` table; the rest is there.
@@ -76,7 +78,6 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
         let (file, bytes) = manifest_file::read(dir)?;
         let mut losses = Losses::default();
         let is_growing = file.state == State::Growing;
-        let is_ours = !file.blocks.is_empty();
         let mut capture = if is_growing { read_growing(dir, &mut losses)? } else { read_finished(dir, file, &mut losses) };
         // A capture that was replaced or compacted meanwhile lacks files here that stand elsewhere now.
         let is_whole = !is_growing && losses.is_empty();
@@ -84,7 +85,7 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
             attempt += 1;
             continue;
         }
-        if !is_whole || !is_ours {
+        if !is_whole {
             losses.move_to(&mut capture);
             capture.canonicalize();
         }
@@ -92,13 +93,14 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
     }
 }
 
-/// True if `dir` is a capture, whatever its version and state.
+/// True if `dir` is a capture, whatever its version and state, and even if its manifest is damaged: then [`open`] says how.
 pub fn is_capture(dir: &Path) -> bool {
-    matches!(manifest_file::read(&find(dir)), Ok(_) | Err(StoreError::NewerSchema { .. }))
+    manifest_file::is_there(&find(dir))
 }
 
 fn read_finished(dir: &Path, file: ManifestFile, losses: &mut Losses) -> Capture {
-    let mut budget = Budget { left_bytes: BUDGET_BYTES.saturating_add(table_bytes(dir).saturating_mul(BUDGET_PER_BYTE)) };
+    let mut budget = Budget::new();
+    budget.grant(table_bytes(dir));
     folder::read(dir, file, &mut budget, losses)
 }
 
@@ -129,7 +131,7 @@ fn clear_way(dir: &Path) -> Result<bool, StoreError> {
         if manifest_file::read(dir).is_ok() {
             disk::remove_tree(&aside)?; // replaced, but not yet removed
         } else if is_vacant(dir) && manifest_file::read(&aside).is_ok() {
-            fs::rename(&aside, dir).on("move back", dir)?;
+            disk::rename_unless_busy(&aside, dir, "move back", dir)?;
         }
     }
     match manifest_file::read(dir) {

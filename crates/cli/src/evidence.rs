@@ -2,7 +2,8 @@
 //! `live`; merged and brought into canonical order, so that the order of the arguments does not matter.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,14 +63,14 @@ fn refuse_nothing(capture: &Capture) -> anyhow::Result<()> {
     if evidence > 0 {
         return Ok(());
     }
-    let issues: Vec<String> = capture
+    let lines: Vec<String> = capture
         .tables
         .issues
         .rows()
         .take(5)
         .map(|issue| format!("{}: {}", capture.text(issue.source), capture.text(issue.sentence)))
         .collect();
-    anyhow::bail!("nothing in the input was understood\n  {}", issues.join("\n  "))
+    Err(exit::Listed { sentence: "nothing in the input was understood".into(), lines }.into())
 }
 
 /// Tells addresses, captures and files apart. Each is read once however often it is named.
@@ -82,6 +83,7 @@ fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
             continue;
         }
         let path = PathBuf::from(input);
+        refuse_device(&path)?;
         let kind = if capture::store::is_capture(&path) { &mut sorted.captures } else { &mut sorted.files };
         kind.push(path);
     }
@@ -94,6 +96,15 @@ fn sort(inputs: &[OsString]) -> anyhow::Result<Inputs> {
     Ok(sorted)
 }
 
+/// A device may never end; a pipe ends when its writer does.
+fn refuse_device(path: &Path) -> anyhow::Result<()> {
+    let is_device = |found: std::fs::Metadata| found.file_type().is_char_device() || found.file_type().is_block_device();
+    if path.metadata().is_ok_and(is_device) {
+        anyhow::bail!("`{}` is a device, which is not read; save what it holds to a file first", path.display());
+    }
+    Ok(())
+}
+
 fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
     let progress = Progress::new();
     let show = |step: ingest::Progress| {
@@ -104,7 +115,7 @@ fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
     Ok(ingest::read(files, &options)?)
 }
 
-/// Set by the first Ctrl-C: the window ends and what was read is kept.
+/// Set by the first Ctrl-C or SIGTERM, and when an address fails for good: the window ends and what was read is kept.
 static STOP: AtomicBool = AtomicBool::new(true);
 
 /// Reads all addresses at the same time, so that their windows overlap.
@@ -120,30 +131,36 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
         let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
         progress.show(&message, seen.elapsed.as_millis() as u64, pace.window.as_millis() as u64);
     };
-    let scrapes: Vec<_> = std::thread::scope(|scope| {
-        let readers: Vec<_> = addresses
-            .iter()
-            .map(|address| scope.spawn(|| live::scrape_window(address, pace.window, pace.interval, &STOP, &show)))
-            .collect();
+    let read = |address| {
+        let scrapes = live::scrape_window(address, pace.window, pace.interval, &STOP, &show);
+        if scrapes.is_err() {
+            STOP.store(true, Ordering::Relaxed); // nothing comes of the others without it
+        }
+        scrapes
+    };
+    let mut results: Vec<_> = std::thread::scope(|scope| {
+        let readers: Vec<_> = addresses.iter().map(|address| scope.spawn(move || read(address))).collect();
         readers.into_iter().map(|reader| reader.join().expect("reading an address does not panic")).collect()
     });
     STOP.store(true, Ordering::Relaxed);
-    let mut parts = Vec::with_capacity(addresses.len());
-    for (address, scrapes) in addresses.iter().zip(scrapes) {
-        parts.push(live::capture_of(address, &scrapes?));
+    // The failure that stopped the others is the one to tell.
+    if let Some(at) = results.iter().position(|result| matches!(result, Err(error) if !matches!(error, live::LiveError::Stopped(_)))) {
+        results.swap(0, at);
+        results.truncate(1);
     }
-    Ok(parts)
+    let scrapes = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(addresses.iter().zip(&scrapes).map(|(address, scrapes)| live::capture_of(address, scrapes)).collect())
 }
 
-/// From here on a Ctrl-C ends the window; one with no window open, or with a window that is ending, ends the program.
+/// From here on a Ctrl-C or SIGTERM ends the window; one with no window open, or with a window that is ending, ends the program.
 fn listen_for_interrupts() -> std::io::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    live::on_interrupt(|| {
+    live::on_interrupt(|exit_code| {
         if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(exit::INTERRUPTED);
+            std::process::exit(exit_code);
         }
     })
 }

@@ -1,12 +1,11 @@
 //! Exit codes, all of them, and how an error is told.
 
+use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use analysis::contract::{Outcome, Status};
-
-/// Ended by Ctrl-C, as shells count it.
-pub(crate) const INTERRUPTED: i32 = 130;
+use report::clean;
 
 /// How a run ended. The number behind each is a promise to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,15 +74,36 @@ pub(crate) fn code_of(result: anyhow::Result<Exit>) -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// `error: ...`, then a line `  cause: ...` for each cause that says something new.
+/// An error that is told on several lines: a sentence, then what it rests on, indented.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// What went wrong.
+    pub(crate) sentence: String,
+    /// One line each.
+    pub(crate) lines: Vec<String>,
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Listed {}
+
+/// `error: ...`, then a line `  cause: ...` for each cause that says something new. Names of files, arguments and answers
+/// of servers stand in these sentences, so each is brought to one line without control characters.
 fn error_text(error: &anyhow::Error) -> String {
-    let mut told = error.to_string();
+    let mut told = clean::line(&error.to_string());
     let mut text = format!("error: {told}\n");
-    for cause in error.chain().skip(1).map(ToString::to_string) {
+    for cause in error.chain().skip(1).map(|cause| clean::line(&cause.to_string())) {
         if !told.ends_with(&cause) {
             text.push_str(&format!("  cause: {cause}\n"));
         }
         told = cause;
+    }
+    if let Some(listed) = error.downcast_ref::<Listed>() {
+        listed.lines.iter().for_each(|line| text.push_str(&format!("  {}\n", clean::line(line))));
     }
     text
 }

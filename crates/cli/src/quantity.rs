@@ -114,7 +114,8 @@ mod tests {
         assert_eq!(limits("ttft"), Err("expected `name=value`, found `ttft`".into()));
         assert_eq!(limits("ttft=1s,client.ttft=2s"), Err("`client.ttft` given twice".into()));
         assert_eq!(limits("ttft=3 GB"), Err("ttft: expected a value in `s`, found `GB`".into()));
-        for text in ["", ",", "ttft=", "ttft=500", "ttft=-1s", "ttft=0s", "ttft=> 3s"] {
+        assert_eq!(limits("server.e2e.mean=2"), Err("server.e2e.mean: expected a unit, as in `2ms`".into()));
+        for text in ["", ",", "ttft=", "ttft=-1s", "ttft=0s", "ttft=> 3s"] {
             assert!(limits(text).is_err(), "{text}");
         }
     }

@@ -1,12 +1,14 @@
 //! One GET of one address, with a limit on everything.
 
+use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -16,6 +18,9 @@ use crate::address::Address;
 
 /// Room for the response's head; a metrics endpoint needs a few hundred bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Stage of a connection that does not come about.
+const UNREACHED: &str = "could not be reached";
 
 /// A GET and its limits.
 #[derive(Clone, Debug)]
@@ -67,6 +72,22 @@ pub enum FetchError {
         /// The limit.
         limit: usize,
     },
+    /// The body is packed in a way that was not asked for and is not known.
+    #[error("`{address}` sent its answer in the encoding `{encoding}`; expected plain text, or gzip")]
+    Encoding {
+        /// Address.
+        address: Address,
+        /// What the header says.
+        encoding: String,
+    },
+    /// The body is not the gzip its header announced.
+    #[error("`{address}` sent an answer that cannot be unpacked as gzip")]
+    Unpack {
+        /// Address.
+        address: Address,
+        /// Cause.
+        source: std::io::Error,
+    },
     /// The server points elsewhere.
     #[error("`{address}` answered {status} and points {target}; redirects are not followed, name the final address")]
     Redirect {
@@ -95,8 +116,19 @@ impl FetchError {
             Self::Timeout { .. } => "timeout",
             Self::Protocol { .. } => "protocol",
             Self::TooLarge { .. } => "too_large",
+            Self::Encoding { .. } | Self::Unpack { .. } => "encoding",
             Self::Redirect { .. } => "redirect",
             Self::Status { .. } => "status",
+        }
+    }
+
+    /// True if trying again soon will hardly help: nobody there, or a server that answers and says no.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::Encoding { .. } | Self::Redirect { .. } => true,
+            Self::Timeout { stage, .. } => *stage == UNREACHED,
+            Self::Status { status, .. } => status.is_client_error(),
+            Self::Protocol { .. } | Self::TooLarge { .. } | Self::Unpack { .. } => false,
         }
     }
 }
@@ -112,11 +144,13 @@ impl Fetch {
     pub async fn get(&self) -> Result<Vec<u8>, FetchError> {
         let start = tokio::time::Instant::from_std(Instant::now());
         let limit = self.connect_timeout.min(self.total_timeout);
-        let stream = self.within(start + limit, limit, "could not be reached", self.connect()).await??;
+        let stream = self.within(start + limit, limit, UNREACHED, self.connect()).await??;
         let deadline = start + self.total_timeout;
         let response = self.within(deadline, self.total_timeout, "did not answer", self.ask(stream)).await??;
         self.check_status(&response)?;
-        self.within(deadline, self.total_timeout, "did not finish its answer", self.body(response)).await?
+        let is_gzip = self.is_gzip(response.headers())?;
+        let body = self.within(deadline, self.total_timeout, "did not finish its answer", self.body(response)).await??;
+        if is_gzip { self.unpacked(&body) } else { Ok(body) }
     }
 
     async fn within<T>(
@@ -172,6 +206,28 @@ impl Fetch {
                 return Err(FetchError::TooLarge { address: self.address.clone(), limit: self.max_body_bytes });
             }
             bytes.extend_from_slice(data);
+        }
+        Ok(bytes)
+    }
+
+    /// Whether the body is packed; an encoding nobody asked for and that is not known is an error.
+    fn is_gzip(&self, headers: &HeaderMap) -> Result<bool, FetchError> {
+        let named: Vec<_> = headers.get_all(CONTENT_ENCODING).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        let encoding = named.join(", ");
+        match encoding.trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Ok(false),
+            "gzip" | "x-gzip" => Ok(true),
+            _ => Err(FetchError::Encoding { address: self.address.clone(), encoding: encoding.chars().take(60).collect() }),
+        }
+    }
+
+    /// A packed body, unpacked up to the limit of any body.
+    fn unpacked(&self, body: &[u8]) -> Result<Vec<u8>, FetchError> {
+        let mut bytes = Vec::new();
+        let read = MultiGzDecoder::new(body).take(self.max_body_bytes as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|source| FetchError::Unpack { address: self.address.clone(), source })?;
+        if bytes.len() > self.max_body_bytes {
+            return Err(FetchError::TooLarge { address: self.address.clone(), limit: self.max_body_bytes });
         }
         Ok(bytes)
     }

@@ -1,7 +1,8 @@
 //! Everything that touches a running system: for now, reading `/metrics` over plain HTTP for a while.
 //!
-//! One request per connection, no redirects, no TLS, no compression: what is read is what the server said. Every wait
-//! and every buffer has a limit, since the server at the other end may hang, send forever or not speak HTTP at all.
+//! One request per connection, no redirects, no TLS, no compression asked for (gzip that comes anyway is unpacked): what is
+//! read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
+//! forever or not speak HTTP at all.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -15,6 +15,8 @@ use crate::fetch::{Fetch, FetchError};
 
 /// Memory a window may fill with bodies.
 const MAX_WINDOW_BYTES: usize = 256 << 20;
+/// How long a server that never answered, and will hardly, is tried: a restart takes a moment.
+const GRACE: Duration = Duration::from_secs(2);
 /// How often the stop flag is looked at while waiting.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
@@ -59,7 +61,7 @@ pub enum LiveError {
 /// Reads `address` every `interval` until `window` is over or `stop` is set; `on_scrape` is told after each reading.
 ///
 /// Failed readings are kept as such. A reading slower than the interval swallows the ticks it overruns. Reading ends
-/// early when the bodies fill 256 MiB.
+/// early when the bodies fill 256 MiB, and after 2 s without a single answer when nobody listens or the server says no.
 pub fn scrape_window(
     address: &Address,
     window: Duration,
@@ -107,12 +109,23 @@ impl<'a> Reader<'a> {
             }
             on_scrape(Seen { scrape_count: self.scrapes.len(), failed_count: self.failed_count, elapsed: start.elapsed() });
             due = next_tick(due, start.elapsed(), interval);
+            if self.is_hopeless() {
+                if start.elapsed() >= GRACE {
+                    break;
+                }
+                due = due.min(GRACE);
+            }
         }
         match self.last_error {
             Some(error) if self.failed_count == self.scrapes.len() => Err(error.into()),
             None if self.scrapes.is_empty() => Err(LiveError::Stopped(self.fetch.address)),
             _ => Ok(self.scrapes),
         }
+    }
+
+    /// True if no reading succeeded and the last failure will hardly pass.
+    fn is_hopeless(&self) -> bool {
+        self.failed_count == self.scrapes.len() && self.last_error.as_ref().is_some_and(FetchError::is_lasting)
     }
 
     /// False when stopped meanwhile.

@@ -81,7 +81,7 @@ pub fn sign_columns(sign: char) -> usize {
 }
 
 /// Control characters, and the invisible ones that reorder, hide or join text.
-fn is_unsafe(sign: char) -> bool {
+pub(crate) fn is_unsafe(sign: char) -> bool {
     sign.is_control()
         || matches!(u32::from(sign), 0xad | 0x61c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb | 0xe0000..=0xe0fff)
 }

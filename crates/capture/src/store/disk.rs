@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::StoreError;
 
+/// How often a temporary directory is made anew after another process took it for litter.
+const MAX_TEMP_ATTEMPTS: usize = 5;
+
 /// Says of a fallible file operation what was tried and on what.
 pub(super) trait OnPath<T> {
     fn on(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
@@ -52,11 +55,21 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), StoreError> 
 /// Reads a file of at most `limit` bytes.
 pub(super) fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("expected at most {limit} bytes, found more")));
     }
     Ok(bytes)
+}
+
+/// Opens a file to read, unless it is a pipe, a device or a folder: those hang, never end or hold no bytes.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_file() {
+        return File::open(path);
+    }
+    let found = if kind.is_dir() { "a folder" } else { "a pipe, socket or device" };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, found))
 }
 
 /// Removes a directory and what is in it, if it is there.
@@ -96,6 +109,22 @@ pub(super) fn siblings(path: &Path, purpose: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Where the symbolic links at `path` lead; `path` itself where there is none or it leads nowhere.
+pub(super) fn through_links(path: &Path) -> PathBuf {
+    let target = if path.is_symlink() { fs::canonicalize(path).ok() } else { None };
+    target.unwrap_or_else(|| path.to_path_buf())
+}
+
+/// Renames a directory whose fate was looked at just before. What appeared or vanished since is the work of another
+/// process that writes the capture `target`.
+pub(super) fn rename_unless_busy(from: &Path, to: &Path, action: &'static str, target: &Path) -> Result<(), StoreError> {
+    let raced = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists);
+    match fs::rename(from, to) {
+        Err(error) if raced(error.kind()) => Err(StoreError::Busy { path: target.to_path_buf() }),
+        renamed => renamed.on(action, target),
+    }
+}
+
 /// A lock on a directory, held until dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
@@ -116,7 +145,7 @@ pub(super) fn try_lock(dir: &Path) -> Option<Lock> {
 
 /// True if some process holds the lock on `dir`.
 pub(super) fn is_locked(dir: &Path) -> bool {
-    File::open(dir).is_ok_and(|handle| matches!(handle.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    dir.is_dir() && File::open(dir).is_ok_and(|handle| matches!(handle.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// A temporary directory beside its target: removed when dropped, unless renamed into place first.
@@ -129,15 +158,22 @@ pub(super) struct TempDir {
 impl TempDir {
     /// Makes an empty one beside `target` and removes those that killed processes left there.
     pub(super) fn beside(target: &Path) -> Result<Self, StoreError> {
-        for stale in siblings(target, "tmp") {
-            if stale.is_dir() && try_lock(&stale).is_some() {
+        for stale in siblings(target, "tmp").into_iter().filter(|stale| stale.is_dir()) {
+            if let Some(_held) = try_lock(&stale) {
                 let _ = fs::remove_dir_all(&stale); // only litter; what matters is written under a fresh name
             }
         }
-        let path = sibling(target, "tmp");
-        fs::create_dir(&path).on("create", target)?;
-        let lock = try_lock(&path);
-        Ok(Self { path, _lock: lock })
+        for _ in 0..MAX_TEMP_ATTEMPTS {
+            let path = sibling(target, "tmp");
+            fs::create_dir(&path).on("create", target)?;
+            // Before it is locked another process may take it for litter.
+            if let lock @ Some(_) = try_lock(&path)
+                && path.is_dir()
+            {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+        Err(StoreError::Busy { path: target.to_path_buf() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -147,7 +183,7 @@ impl TempDir {
     /// Renames it to `target`, which must not be there or be an empty directory.
     pub(super) fn rename_to(self, target: &Path) -> Result<(), StoreError> {
         sync_dir(&self.path)?;
-        fs::rename(&self.path, target).on("rename a finished directory to", target)?;
+        rename_unless_busy(&self.path, target, "rename a finished directory to", target)?;
         sync_dir(parent(target))
     }
 }

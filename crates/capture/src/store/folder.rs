@@ -74,12 +74,17 @@ pub(super) fn read(dir: &Path, file: ManifestFile, budget: &mut Budget, losses: 
     let ManifestFile { manifest, blocks, .. } = file;
     let mut capture = Capture { manifest, ..Capture::default() };
     let source_count = capture.manifest.sources.len() as u32;
-    let mut reading = In { dir, blocks: &blocks, names: Names::default(), source_count, unknown_sources: 0, budget, losses };
+    let mut reading =
+        In { dir, blocks: &blocks, names: Names::default(), source_count, unknown_sources: 0, unverified: Vec::new(), budget, losses };
     reading.read_names();
     let expected = std::mem::take(&mut capture.manifest.row_counts);
     let Ok(()) = capture.tables.visit(&mut reading);
-    let unknown_sources = reading.unknown_sources;
+    let (unknown_sources, unverified) = (reading.unknown_sources, reading.unverified);
     capture.names = reading.names;
+    if !unverified.is_empty() {
+        let sentence = format!("Expected the hashes of every table, found none for {}: changes to them go unseen.", unverified.join(", "));
+        losses.add(Severity::Warning, "unverified_table", MANIFEST, "blocks", unverified.len() as u64, sentence);
+    }
     for (name, rows) in capture.tables.row_counts() {
         let written = expected.get(name).copied().unwrap_or(rows as u64);
         if written > rows as u64 && !blocks.contains_key(&file_name(name)) {
@@ -101,6 +106,8 @@ struct In<'a> {
     names: Names,
     source_count: u32,
     unknown_sources: u64,
+    /// Files the manifest has no hashes for.
+    unverified: Vec<String>,
     budget: &'a mut Budget,
     losses: &'a mut Losses,
 }
@@ -119,8 +126,11 @@ impl In<'_> {
     fn read(&mut self, table: &str, columns: table_in::Columns<'_>) {
         let name = file_name(table);
         let blocks = self.blocks.get(&name).map(Vec::as_slice);
-        if blocks.is_none() && !self.blocks.is_empty() {
-            return; // an empty table; a file of this name is not the capture's
+        if blocks.is_none() {
+            if self.dir.join(&name).symlink_metadata().is_err() {
+                return; // an empty table
+            }
+            self.unverified.push(name.clone());
         }
         let mut context = Context { names: &mut self.names, source_count: self.source_count, budget: self.budget };
         self.unknown_sources += table_in::read_file(self.dir, &name, blocks, columns, &mut context, self.losses);
@@ -153,7 +163,7 @@ mod tests {
         write(&capture, dir.path()).unwrap();
         let file = super::super::manifest_file::read(dir.path()).unwrap().0;
         let mut losses = Losses::default();
-        let mut found = read(dir.path(), file, &mut Budget { left_bytes: 15_000_000 }, &mut losses);
+        let mut found = read(dir.path(), file, &mut Budget::of(15_000_000), &mut losses);
         assert_eq!(found.tables.points.run_idx.len(), 262_144);
         assert_eq!(found.manifest.row_counts["points"], 262_144);
         losses.move_to(&mut found);

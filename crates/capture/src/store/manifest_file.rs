@@ -4,6 +4,7 @@
 //! costs one row group, and never passes for evidence; and the hash of the manifest stands for the whole capture.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,9 @@ use crate::manifest::{KIND, Manifest, SCHEMA_VERSION};
 
 /// File name of the manifest.
 pub(super) const MANIFEST: &str = "manifest.json";
+
+/// Folder of the closed segments of a growing capture.
+pub(super) const SEGMENTS: &str = "segments";
 
 /// Largest manifest anyone reads.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
@@ -96,6 +100,9 @@ pub(super) fn read(dir: &Path) -> Result<(ManifestFile, Vec<u8>), StoreError> {
         serde_json::from_slice(&bytes).map_err(|error| damaged("a JSON object with `kind` and `schema_version`", error.to_string()))?;
     if head.kind != KIND {
         let found = format!("a manifest of kind `{}`", head.kind.chars().take(100).collect::<String>());
+        if has_tables(dir) {
+            return Err(damaged("a manifest of kind `inferoscope.capture` beside the tables", found));
+        }
         return Err(StoreError::NotACapture { path: dir.to_path_buf(), found });
     }
     if head.schema_version > u64::from(SCHEMA_VERSION) {
@@ -105,11 +112,27 @@ pub(super) fn read(dir: &Path) -> Result<(ManifestFile, Vec<u8>), StoreError> {
     Ok((file, bytes))
 }
 
+/// True if a capture stands at `dir`, whatever its version and state and however its manifest is damaged: a manifest beside
+/// tables or segments is not taken for a folder of something else.
+pub(super) fn is_there(dir: &Path) -> bool {
+    match read(dir) {
+        Ok(_) | Err(StoreError::NewerSchema { .. }) => true,
+        Err(_) => dir.join(MANIFEST).symlink_metadata().is_ok() && has_tables(dir),
+    }
+}
+
+/// True if tables or segments stand in `dir`.
+fn has_tables(dir: &Path) -> bool {
+    let is_table = |entry: fs::DirEntry| entry.path().extension().is_some_and(|extension| extension == "parquet");
+    dir.join(SEGMENTS).is_dir() || fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_table))
+}
+
 fn not_read(dir: &Path, path: PathBuf, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::InvalidData => {
             StoreError::DamagedManifest { path, expected: "a manifest of at most 64 MiB", found: error.to_string() }
         }
+        io::ErrorKind::InvalidInput => StoreError::DamagedManifest { path, expected: "a regular file", found: error.to_string() },
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             let found = match dir.metadata() {
                 Ok(metadata) if metadata.is_dir() => "a directory without a manifest",

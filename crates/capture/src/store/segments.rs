@@ -14,15 +14,13 @@ use super::disk::{self, Lock, OnPath, TempDir};
 use super::error::StoreError;
 use super::folder;
 use super::losses::Losses;
-use super::manifest_file::{self, MANIFEST, ManifestFile, State};
+use super::manifest_file::{self, MANIFEST, ManifestFile, SEGMENTS, State};
 use super::parquet_in::column::Budget;
 use super::schema::is_time;
-use super::{BUDGET_BYTES, BUDGET_PER_BYTE, clear_way, table_bytes};
+use super::{clear_way, table_bytes};
 use crate::capture::Capture;
 use crate::issues::Severity;
 use crate::tables::{ColumnRef, Table, TableObserver};
-
-const SEGMENTS: &str = "segments";
 
 /// Where a compaction gathers the finished tables, inside the capture.
 const STAGING: &str = "finished.tmp";
@@ -224,7 +222,7 @@ fn list(dir: &Path) -> Result<Vec<u32>, StoreError> {
 /// Every closed segment, as one capture; not yet in canonical order.
 pub(super) fn read_all(dir: &Path, losses: &mut Losses) -> Result<Capture, StoreError> {
     let mut whole = Capture::new();
-    let mut budget = Budget { left_bytes: BUDGET_BYTES };
+    let mut budget = Budget::new();
     let mut expected = 0;
     for number in list(dir)? {
         if number > expected {
@@ -237,7 +235,7 @@ pub(super) fn read_all(dir: &Path, losses: &mut Losses) -> Result<Capture, Store
         let segment = dir.join(&name);
         match manifest_file::read(&segment) {
             Ok((file, _)) => {
-                budget.left_bytes = budget.left_bytes.saturating_add(table_bytes(&segment).saturating_mul(BUDGET_PER_BYTE));
+                budget.grant(table_bytes(&segment));
                 losses.prefix = format!("{name}/");
                 whole.extend(folder::read(&segment, file, &mut budget, losses));
                 losses.prefix.clear();

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use super::disk;
 use super::manifest_file::{Block, hex_sha256};
 use super::parquet_in::Damage;
 use super::parquet_in::footer::{self, Footer, Group, TAIL_BYTES};
@@ -27,10 +28,11 @@ impl<'a> TableFile<'a> {
     /// Opens a file and reads its footer. `blocks` are the hashes the manifest has for it; without any, a file that is
     /// not there is `None`.
     pub(super) fn open(path: &Path, blocks: Option<&'a [Block]>) -> Result<Option<Self>, Damage> {
-        let mut file = match File::open(path) {
+        let mut file = match disk::open_regular(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound && blocks.is_none() => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Damage::new("a file", "none")),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(Damage::new("a regular file", error)),
             Err(error) => return Err(Damage::unread("a file", &error)),
         };
         let length = file.metadata().map_err(|error| Damage::unread("a file", &error))?.len();

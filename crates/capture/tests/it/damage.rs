@@ -138,6 +138,89 @@ fn a_missing_file_is_told() {
     .assert_eq(&issues(&store::open(&path).unwrap()));
 }
 
+/// A capture of ten samples whose manifest `change` has changed, in a folder that is dropped with it.
+fn with_manifest(change: impl FnOnce(&mut serde_json::Value)) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.capture");
+    store::write(&piece(0, 10), &path).unwrap();
+    let manifest = path.join("manifest.json");
+    let mut json = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(&manifest, json.to_string()).unwrap();
+    (dir, path)
+}
+
+/// Tables beside a manifest are a capture whatever became of the manifest: it is told, not read as something else.
+#[test]
+fn a_capture_with_a_damaged_manifest_stays_a_capture() {
+    let told = |content: &[u8]| {
+        let (_dir, path) = with_manifest(|_| ());
+        fs::write(path.join("manifest.json"), content).unwrap();
+        assert!(store::is_capture(&path));
+        assert!(matches!(store::write(&piece(0, 3), &path), Err(store::StoreError::DamagedManifest { .. })));
+        let error = store::open(&path).unwrap_err();
+        assert!(matches!(error, store::StoreError::DamagedManifest { .. }), "{error}");
+        error.to_string().replace(path.to_str().unwrap(), "CAPTURE") + "\n"
+    };
+    expect![[r#"
+        `CAPTURE/manifest.json` is damaged: expected a JSON object with `kind` and `schema_version`, found EOF while parsing a value at line 1 column 0
+        `CAPTURE/manifest.json` is damaged: expected a JSON object with `kind` and `schema_version`, found expected value at line 1 column 1
+        `CAPTURE/manifest.json` is damaged: expected a manifest of kind `inferoscope.capture` beside the tables, found a manifest of kind ``
+        `CAPTURE/manifest.json` is damaged: expected a manifest of kind `inferoscope.capture` beside the tables, found a manifest of kind ``
+        `CAPTURE/manifest.json` is damaged: expected a manifest of kind `inferoscope.capture` beside the tables, found a manifest of kind `inferoscope.captvre`
+    "#]]
+    .assert_eq(&[&b""[..], b"\0\0", b"[]", b"{}", br#"{"kind": "inferoscope.captvre"}"#].map(told).concat());
+
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("manifest.json"), "{}").unwrap();
+    assert!(!store::is_capture(dir.path()), "no tables: anybody's manifest");
+    fs::create_dir(dir.path().join("segments")).unwrap();
+    assert!(store::is_capture(dir.path()));
+}
+
+/// Nothing vouches for these tables, which is told.
+#[test]
+fn tables_without_hashes_are_told() {
+    let none = |json: &mut serde_json::Value| json["blocks"] = serde_json::json!({});
+    let one_lacks = |json: &mut serde_json::Value| drop(json["blocks"].as_object_mut().unwrap().remove("samples.parquet"));
+    for (change, told) in
+        [(none as fn(&mut serde_json::Value), "names.parquet, runs.parquet, samples.parquet"), (one_lacks, "samples.parquet")]
+    {
+        let (_dir, path) = with_manifest(change);
+        let found = store::open(&path).unwrap();
+        assert_eq!(found.tables.samples.value.len(), 10);
+        let count = told.split(", ").count();
+        let expected = format!(
+            "warning unverified_table manifest.json [blocks] x{count}: Expected the hashes of every table, found none for {told}: changes to them go unseen.\n"
+        );
+        assert_eq!(issues(&found), expected);
+    }
+}
+
+/// Opening one of these would wait for a writer that never comes, or read without end.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_in_a_capture_are_not_opened() {
+    let pipe = |path: &Path| {
+        fs::remove_file(path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let (_dir, path) = with_manifest(|json| json["blocks"] = serde_json::json!({}));
+    pipe(&path.join("samples.parquet"));
+    fs::remove_file(path.join("names.parquet")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path.join("names.parquet")).unwrap();
+    expect![[r#"
+        error damaged_table samples.parquet [] x0: Nothing of this table could be read: expected a regular file, found a pipe, socket or device.
+        error missing_rows samples.parquet [] x10: Expected 10 rows by the manifest, found 0.
+        note damaged_table names.parquet [] x1: The order of interned text is lost; the text itself stands in the tables.
+        warning unverified_table manifest.json [blocks] x3: Expected the hashes of every table, found none for names.parquet, runs.parquet, samples.parquet: changes to them go unseen.
+    "#]]
+    .assert_eq(&issues(&store::open(&path).unwrap()));
+    pipe(&path.join("manifest.json"));
+    let error = store::open(&path).unwrap_err().to_string();
+    assert!(error.ends_with("manifest.json` is damaged: expected a regular file, found a pipe, socket or device"), "{error}");
+}
+
 /// Sources the manifest does not list are pointed at one that says so.
 #[test]
 fn unknown_sources_are_named_so() {

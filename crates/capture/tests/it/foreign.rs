@@ -116,6 +116,7 @@ fn other_layouts_read_the_same() {
     expect![[r#"
         warning empty_value samples.parquet [labels] x1: Expected a value in every row, found 1 empty ones: they read as 0 or as no text.
         warning empty_value samples.parquet [t_ns] x1: Expected a value in every row, found 1 empty ones: they read as 0 or as no text.
+        warning unverified_table manifest.json [blocks] x1: Expected the hashes of every table, found none for samples.parquet: changes to them go unseen.
     "#]]
     .assert_eq(&told[0]);
 }
@@ -130,12 +131,15 @@ fn what_cannot_be_taken_is_told() {
     let told: String = layouts.iter().map(|schema| issues(&opened(schema, WriterProperties::builder().build())) + "\n").collect();
     expect![[r#"
         error damaged_table samples.parquet [] x0: Nothing of this table could be read: expected nanoseconds in column `t_ns`, found a coarser unit.
+        warning unverified_table manifest.json [blocks] x1: Expected the hashes of every table, found none for samples.parquet: changes to them go unseen.
 
         warning empty_value samples.parquet [labels] x1: Expected a value in every row, found 1 empty ones: they read as 0 or as no text.
         warning empty_value samples.parquet [t_ns] x1: Expected a value in every row, found 1 empty ones: they read as 0 or as no text.
         warning missing_column samples.parquet [value] x10: Expected a column `value`, found none: its values read as 0.
+        warning unverified_table manifest.json [blocks] x1: Expected the hashes of every table, found none for samples.parquet: changes to them go unseen.
 
         warning damaged_table samples.parquet [2 row groups from 0] x10: 10 rows are left out: column `t_ns`: expected values of type I64, found F64.
+        warning unverified_table manifest.json [blocks] x1: Expected the hashes of every table, found none for samples.parquet: changes to them go unseen.
 
     "#]].assert_eq(&told);
 }

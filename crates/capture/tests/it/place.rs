@@ -90,6 +90,29 @@ fn a_capture_moved_aside_is_found() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "what the killed process left is gone");
 }
 
+/// Whoever loses is told so in these words, and what stands there in the end is one of the two.
+#[test]
+fn of_two_that_write_at_once_the_loser_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.capture");
+    let both = [canonical(1, 20), canonical(2, 20)];
+    let write_often = |capture: &capture::Capture| {
+        (0..25).filter_map(|_| store::write(capture, &path).err()).map(|error| error.to_string()).collect::<Vec<_>>()
+    };
+    let errors: Vec<String> = std::thread::scope(|scope| {
+        let writers: Vec<_> = both.iter().map(|capture| scope.spawn(move || write_often(capture))).collect();
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    for error in errors {
+        let expected = format!("`{}` is being written by another process: wait for it to finish, or stop it", path.display());
+        assert_eq!(error, expected);
+    }
+    let found = format!("{:?}", store::open(&path).unwrap().tables);
+    assert!(both.iter().any(|capture| format!("{:?}", capture.tables) == found));
+    store::write(&both[0], &path).unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else stays");
+}
+
 #[test]
 fn what_cannot_be_opened_says_why() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use capture::Capture;
+use report::clean;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
-use crate::out;
+use crate::{destination, out};
 
 /// Build or merge a capture
 ///
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<OsString>,
 
-    /// Where to write; an existing capture is replaced, anything else is left alone
+    /// Where to write; an existing capture is replaced, anything else is left alone; not inside an input
     #[arg(short, long, value_name = "X.capture")]
     output: PathBuf,
 
@@ -30,19 +31,11 @@ pub(crate) struct Args {
 
 /// Writes the capture and says what is in it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    refuse_foreign(&args.output)?;
+    destination::check_capture(&args.output, &args.inputs)?;
     let capture = evidence::read(&args.inputs, args.pace)?;
     capture::store::write(&capture, &args.output).with_context(|| format!("could not write capture `{}`", args.output.display()))?;
     out::print(&summary(&capture, &args.output))?;
     Ok(Exit::Done)
-}
-
-/// What is not a capture is never replaced.
-fn refuse_foreign(path: &Path) -> anyhow::Result<()> {
-    if path.symlink_metadata().is_ok() && !capture::store::is_capture(path) {
-        bail!("`{}` exists and is not a capture, so it is not overwritten", path.display());
-    }
-    Ok(())
 }
 
 fn summary(capture: &Capture, path: &Path) -> String {
@@ -51,7 +44,7 @@ fn summary(capture: &Capture, path: &Path) -> String {
     let count = |n: usize, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
     format!(
         "wrote {}: {} in {}, {}\n",
-        path.display(),
+        clean::line(&path.display().to_string()),
         count(rows, "row", "rows"),
         count(capture.manifest.sources.len(), "source", "sources"),
         count(issues, "issue", "issues")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use analysis::{DiagnoseOptions, diagnose, symptom};
 use clap::builder::PossibleValuesParser;
@@ -11,7 +11,7 @@ use report::views;
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
-use crate::{atomic_file, curves, out, quantity};
+use crate::{atomic_file, curves, destination, out, quantity};
 
 /// Say what makes serving slow
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     markdown: bool,
 
-    /// Also write the report as one HTML file
+    /// Also write the report as one HTML file; replaces only such a report, not inside an input
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -75,6 +75,8 @@ fn limits(text: &str) -> Result<Limits, String> {
 
 /// Diagnoses and prints.
 pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
+    let check_page = |path: &Path| destination::check_page(path, args.inputs.iter().chain(&args.baseline));
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let capture = evidence::read(&args.inputs, args.pace)?;
     let baseline = if args.baseline.is_empty() { None } else { Some(evidence::read(&args.baseline, args.pace)?) };
     let slo = args.slo.clone().unwrap_or_default().0;
@@ -89,6 +91,7 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     };
     out::print(&text)?;
     if let Some(path) = &args.html {
+        check_page(path)?; // a window is long enough for something else to appear there
         atomic_file::write(path, views::html::render(&report, &curves::of(&capture)).as_bytes())?;
     }
     Ok(if args.exit_zero { Exit::Done } else { report.verdict.status.into() })

@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::slice;
 
+use analysis::DiagnoseOptions;
+use anyhow::bail;
+use capture::Capture;
 use report::views;
 
 use crate::evidence::{self, Pace};
@@ -37,6 +40,9 @@ pub(crate) struct Args {
 /// Verifies and prints.
 pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let before = evidence::read(slice::from_ref(&args.before), args.pace)?;
+    if let Some(id) = &args.hypothesis {
+        refuse_unknown(id, &before)?;
+    }
     let after = evidence::read(slice::from_ref(&args.after), args.pace)?;
     let verification = analysis::verify(&before, &after, args.hypothesis.as_deref());
     let text = if args.json {
@@ -46,4 +52,15 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     };
     out::print(&text)?;
     Ok(verification.outcome.into())
+}
+
+/// A hypothesis nobody stated cannot be tested; said before AFTER is read.
+fn refuse_unknown(id: &str, before: &Capture) -> anyhow::Result<()> {
+    let report = analysis::diagnose(before, &DiagnoseOptions::default());
+    let known: Vec<&str> = report.findings.iter().flat_map(|finding| &finding.hypotheses).map(|stated| stated.id.as_str()).collect();
+    if known.contains(&id) {
+        return Ok(());
+    }
+    let known = if known.is_empty() { "it states none".to_string() } else { format!("it states {}", known.join(", ")) };
+    bail!("the report of BEFORE has no hypothesis `{id}`; {known}")
 }

@@ -49,18 +49,34 @@ fn a_live_server_is_read_for_the_window_and_its_credentials_stay_out() {
 }
 
 #[test]
-fn ctrl_c_ends_the_window_early_and_keeps_what_was_read() {
+fn ctrl_c_and_a_polite_kill_end_the_window_early_and_keep_what_was_read() {
+    ends_early("INT");
+    ends_early("TERM");
+}
+
+fn ends_early(signal: &str) {
     let address = format!("http://127.0.0.1:{}", serve());
     let mut command = program::command();
     let arguments = ["diagnose", "--json", "--window", "10m", "--interval", "100ms", &address];
     let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(800));
-    assert!(Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status().unwrap().success());
+    assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap().success());
     let stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || std::io::read_to_string(stdout).unwrap());
     assert!(matches!(program::wait(&mut child), 0 | 1 | 3));
     let report: serde_json::Value = serde_json::from_str(&reader.join().unwrap()).unwrap();
     assert_eq!(report["subject"]["engine"], "vllm");
+}
+
+/// Not after the window of the one that answers.
+#[test]
+fn one_address_of_two_that_nobody_listens_at_is_told_at_once() {
+    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let started = std::time::Instant::now();
+    let (good, bad) = (format!("http://127.0.0.1:{}", serve()), format!("http://127.0.0.1:{refused}"));
+    let run = program::run(["diagnose", "--window", "60s", &good, &bad]);
+    assert!(run.code == 2 && run.stderr.starts_with(&format!("error: could not connect to `{bad}/metrics`")), "{run:?}");
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[test]
@@ -75,6 +91,6 @@ fn a_wrong_path_is_answered_with_the_status() {
 #[test]
 fn nobody_listening_is_an_error() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let run = program::run(["capture", "--window", "100ms", &format!("http://127.0.0.1:{port}"), "-o", "/nonexistent/x.capture"]);
+    let run = program::run(["capture", "--window", "100ms", &format!("http://127.0.0.1:{port}"), "-o", "nowhere.capture"]);
     assert!(run.code == 2 && run.stderr.starts_with(&format!("error: could not connect to `http://127.0.0.1:{port}/metrics`")), "{run:?}");
 }

@@ -128,3 +128,53 @@ fn a_capture_without_content() {
         path
     });
 }
+
+/// They have no end.
+#[test]
+fn a_device() {
+    for device in ["/dev/zero", "/dev/urandom", "/dev/full"] {
+        let run = refused(|_| PathBuf::from(device));
+        assert_eq!(run.stderr, format!("error: `{device}` is a device, which is not read; save what it holds to a file first\n"));
+    }
+}
+
+/// Not "a folder of binary data".
+#[test]
+fn a_capture_with_a_damaged_manifest() {
+    let run = refused(|folder| {
+        let path = folder.join("run.capture");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("manifest.json"), "{\"kind\": \"infero").unwrap();
+        fs::write(path.join("samples.parquet"), noise(4000)).unwrap();
+        path
+    });
+    assert!(run.code == 2 && run.stderr.contains("manifest.json` is damaged: expected a JSON object"), "{run:?}");
+}
+
+/// Names and arguments that would color the screen, fake a line of the program, or reorder one.
+#[test]
+fn no_name_steers_the_terminal() {
+    let name = "a\u{1b}[31mEVIL\u{9b}\u{202e}\nerror: all is well\n  cause: none.prom";
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(name), "<!doctype html>\n<title>404</title>\n").unwrap();
+    fs::create_dir(folder.path().join("x.capture")).unwrap();
+    for args in [
+        &["diagnose", name][..],
+        &["diagnose", "missing\u{1b}[2J\nerror: fake"],
+        &["diagnose", "x.capture", name],
+        &["diagnose", &format!("{name}://host")],
+        &["diagnose", "x", "--html", name],
+        &["capture", name, "-o", name],
+        &["capture", "x", "-o", "y", "--window", name],
+        &["explain", name],
+        &[name],
+        &["diagnose", "x", &format!("--{name}")],
+    ] {
+        let run = program::finish(program::command().current_dir(folder.path()).args(args));
+        assert_eq!(run.code, 2, "{args:?}: {run:?}");
+        let is_bad = |sign: &char| (sign.is_control() && *sign != '\n') || *sign == '\u{202e}';
+        assert_eq!(run.stderr.chars().find(is_bad), None, "{args:?}: {}", run.stderr);
+        let starts = run.stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("  cause: none"));
+        assert_eq!(starts.count(), 1, "{args:?}: {}", run.stderr);
+    }
+}

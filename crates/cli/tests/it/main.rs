@@ -7,6 +7,7 @@ mod bad_input;
 mod case;
 mod cases;
 mod commands;
+mod destinations;
 mod first_screen;
 mod help;
 mod outputs;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use crate::program;
 
 /// A little evidence: two scrapes of an idle server.
-const IDLE: &str = "\
+pub(crate) const IDLE: &str = "\
 # SCRAPE ts=1796036992.000 dur=0.010
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 0.0
@@ -21,19 +21,19 @@ vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 0.0
 ";
 
 /// A fresh folder that holds `metrics.prom`.
-fn evidence() -> tempfile::TempDir {
+pub(crate) fn evidence() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("metrics.prom"), IDLE).unwrap();
     folder
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
-fn in_folder(folder: &Path, args: &[&str]) -> program::Run {
+pub(crate) fn in_folder(folder: &Path, args: &[&str]) -> program::Run {
     program::finish(program::command().current_dir(folder).args(args))
 }
 

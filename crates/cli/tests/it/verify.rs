@@ -48,3 +48,16 @@ fn no_change_confirms_nothing() {
         assert_ne!(verification.outcome, Outcome::Confirmed, "{}: {}", fault.name(), verification.why);
     }
 }
+
+/// A misspelled id is no verdict on the change.
+#[test]
+fn a_hypothesis_nobody_stated_is_refused_with_those_that_are() {
+    let (fault, _) = pairs().swap_remove(0);
+    let verify =
+        |id: &str, after: &Path| program::run([Path::new("verify"), &fault.artifacts(), after, Path::new("--hypothesis"), Path::new(id)]);
+    let run = verify("h99", Path::new("nowhere"));
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+    let known = run.stderr.strip_prefix("error: the report of BEFORE has no hypothesis `h99`; it states ").expect(&run.stderr);
+    let first = known.trim_end().split(", ").next().unwrap();
+    assert_ne!(verify(first, &fault.artifacts()).code, 2);
+}

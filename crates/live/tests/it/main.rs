@@ -52,6 +52,37 @@ fn credentials_reach_the_server_and_no_compression_is_asked_for() {
     assert!(!head.contains("accept-encoding"), "{head}");
 }
 
+/// Some proxies pack whatever the client said.
+#[test]
+fn gzip_that_nobody_asked_for_is_unpacked() {
+    let packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x50\x30\xe4\x02\x00\x23\xff\x0a\x91\x04\x00\x00\x00";
+    check(
+        Behavior::Encoded("gzip", packed),
+        &expect![[r#"
+        x 1
+    "#]],
+    );
+    check(
+        Behavior::Encoded("gzip", &packed[..20]),
+        &expect!["encoding: `http://127.0.0.1:PORT/metrics` sent an answer that cannot be unpacked as gzip"],
+    );
+    check(
+        Behavior::Encoded("gzip", TWO_HUNDRED_KB),
+        &expect!["too_large: `http://127.0.0.1:PORT/metrics` sent more than 100000 bytes; expected a metrics page"],
+    );
+}
+
+/// 200,000 zeros in gzip.
+const TWO_HUNDRED_KB: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xed\xc1\x31\x01\x00\x00\x00\xc2\xa0\xf5\x4f\x6d\x06\x7f\xa0\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\xd7\x00\x7b\x58\xe0\x5c\x40\x0d\x03\x00";
+
+#[test]
+fn another_encoding_is_named() {
+    check(
+        Behavior::Encoded("br", b"x"),
+        &expect!["encoding: `http://127.0.0.1:PORT/metrics` sent its answer in the encoding `br`; expected plain text, or gzip"],
+    );
+}
+
 #[test]
 fn a_server_that_never_answers_is_given_up() {
     check(Behavior::HangBeforeHead, &expect!["timeout: `http://127.0.0.1:PORT/metrics` did not answer within 0.5 s"]);
@@ -134,6 +165,31 @@ fn a_window_without_a_single_answer_says_why() {
     let (window, interval) = (Duration::from_millis(50), Duration::from_millis(20));
     let error = scrape_window(&address(refused_port()), window, interval, &AtomicBool::new(false), &|_| {}).unwrap_err();
     assert!(error.to_string().starts_with("could not connect to `http://127.0.0.1:"), "{error}");
+}
+
+/// Nobody there, or a server that says no: told after a moment, not after ten minutes; whatever the interval.
+#[test]
+fn a_window_without_hope_ends_early() {
+    for port in [refused_port(), serve(Behavior::Status("404 Not Found"))] {
+        let started = Instant::now();
+        let (window, interval) = (Duration::from_secs(60), Duration::from_secs(30));
+        let seen = AtomicUsize::new(0);
+        let count = |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+        };
+        scrape_window(&address(port), window, interval, &AtomicBool::new(false), &count).unwrap_err();
+        assert!(started.elapsed() >= Duration::from_secs(2) && started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert_eq!(seen.into_inner(), 2, "tried again before it was given up");
+    }
+}
+
+/// One that fails for another reason may come to.
+#[test]
+fn a_window_with_hope_goes_on() {
+    let port = serve(Behavior::Status("503 Service Unavailable"));
+    let started = Instant::now();
+    scrape_window(&address(port), Duration::from_secs(3), Duration::from_secs(1), &AtomicBool::new(false), &|_| {}).unwrap_err();
+    assert!(started.elapsed() >= Duration::from_secs(3));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(crate) enum Behavior {
     Status(&'static str),
     Redirect(&'static str),
     EverySecondFails,
+    /// Content-Encoding and body.
+    Encoded(&'static str, &'static [u8]),
 }
 
 /// Starts a server and returns its port.
@@ -69,6 +71,10 @@ fn answer(mut stream: TcpStream, behavior: Behavior, count: usize) -> std::io::R
         Behavior::ShortBody => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf"),
         Behavior::Status(status) => page(&mut stream, status, "<html>no such page</html>"),
         Behavior::Redirect(target) => write!(stream, "HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"),
+        Behavior::Encoded(encoding, body) => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {}\r\n\r\n", body.len())?;
+            stream.write_all(body)
+        }
         Behavior::EverySecondFails if count % 2 == 1 => page(&mut stream, "503 Service Unavailable", "busy"),
         Behavior::EverySecondFails => page(&mut stream, "200 OK", "x 1\n"),
     }

@@ -14,9 +14,14 @@ mod time;
 
 use analysis::contract::{Report, Status};
 
-use self::build::{Html, element, page};
+use self::build::{Html, PAGE_HEAD, element, page};
 pub use self::curves::Curve;
 use crate::phrases;
+
+/// True if a file that starts with `head` is a page [`render`] made; its first kilobyte is enough.
+pub fn is_page(head: &[u8]) -> bool {
+    head.starts_with(PAGE_HEAD.as_bytes())
+}
 
 /// A diagnosis as a page. A report holds no time series: `curves` are drawn beside it, in the order given.
 pub fn render(report: &Report, curves: &[Curve]) -> String {

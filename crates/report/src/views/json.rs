@@ -1,11 +1,14 @@
 //! The documents as JSON, and their schemas.
 //!
 //! Fields come in the order of the contract, maps in the order of their keys, so equal reports give equal bytes. A figure
-//! that is not finite is `null`: JSON has no word for it.
+//! that is not finite is `null`: JSON has no word for it. Signs that would steer a terminal or reorder a line are written as
+//! escapes: the document says the same, and can be looked at.
 
 use analysis::contract::{Report, Verification};
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
+
+use crate::clean::is_unsafe;
 
 /// A diagnosis, pretty-printed, with a final line break.
 pub fn render(report: &Report) -> String {
@@ -33,7 +36,38 @@ fn schema_of<T: JsonSchema>() -> String {
 
 /// Serializing structs, strings, numbers and string-keyed maps cannot fail.
 fn pretty(document: &impl Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
+    let mut text = escaped(&serde_json::to_string_pretty(document).unwrap_or_default());
     text.push('\n');
     text
+}
+
+/// Beyond ASCII a sign of a JSON document stands in a string, where an escape means the same. Those below a space are
+/// escaped already.
+fn escaped(document: &str) -> String {
+    let must_escape = |sign: char| sign != '\n' && is_unsafe(sign);
+    let mut text = String::with_capacity(document.len());
+    for sign in document.chars() {
+        if must_escape(sign) {
+            sign.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            text.push(sign);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_that_steer_a_terminal_are_escaped_and_mean_the_same() {
+        let name = "a\u{1b}[31m\u{7f}\u{85}\u{9b}2J\u{202a}\u{202e}\u{2066}\u{2069}\u{e0041}\u{2028}\n größer 模型";
+        let text = pretty(&vec![name]);
+        assert_eq!(
+            text.lines().nth(1),
+            Some(r#"  "a\u001b[31m\u007f\u0085\u009b2J\u202a\u202e\u2066\u2069\udb40\udc41\u2028\n größer 模型""#)
+        );
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [name]);
+    }
 }

@@ -12,22 +12,51 @@ use crate::tables::ColumnMut;
 /// Values in a page of lists: as many as fit a page when plain.
 const MAX_LIST_LEVELS: usize = (MAX_PAGE_BYTES / 8) as usize;
 
+/// Memory any capture may take once opened, however small its files.
+const BUDGET_BYTES: u64 = 1 << 30;
+
+/// Memory a byte on disk may take once opened beyond that. Measured: samples take 10; only rows that are all equal take
+/// thousands.
+const BUDGET_PER_BYTE: u64 = 4096;
+
+/// Memory no capture may exceed, however large its files: 119 million samples.
+const MAX_BUDGET_BYTES: u64 = 4 << 30;
+
 /// Memory an open capture may still take. A file of a few bytes can claim any number of equal values.
 #[derive(Debug)]
 pub(in crate::store) struct Budget {
     pub left_bytes: u64,
+    granted_bytes: u64,
 }
 
 impl Budget {
+    /// What any capture may take.
+    pub(in crate::store) fn new() -> Self {
+        Self::of(BUDGET_BYTES)
+    }
+
+    /// This much.
+    pub(in crate::store) fn of(bytes: u64) -> Self {
+        Self { left_bytes: bytes, granted_bytes: bytes }
+    }
+
+    /// Adds what tables of this size on disk may take, up to the ceiling.
+    pub(in crate::store) fn grant(&mut self, table_bytes: u64) {
+        let room = MAX_BUDGET_BYTES.saturating_sub(self.granted_bytes);
+        let more = table_bytes.saturating_mul(BUDGET_PER_BYTE).min(room);
+        self.granted_bytes += more;
+        self.left_bytes += more;
+    }
+
     /// Takes `bytes`, or says that the capture is too large for its size on disk.
     pub(in crate::store) fn charge(&mut self, bytes: u64) -> Result<(), Damage> {
-        match self.left_bytes.checked_sub(bytes) {
-            Some(left) => {
-                self.left_bytes = left;
-                Ok(())
-            }
-            None => Err(Damage::new("data in proportion to the files", format_args!("{} bytes more", bytes - self.left_bytes))),
+        if let Some(left) = self.left_bytes.checked_sub(bytes) {
+            self.left_bytes = left;
+            return Ok(());
         }
+        let is_full = self.granted_bytes >= MAX_BUDGET_BYTES;
+        let expected = if is_full { "a capture of at most 4 GiB in memory" } else { "data in proportion to the files" };
+        Err(Damage::new(expected, format_args!("{} bytes more", bytes - self.left_bytes)))
     }
 }
 
@@ -314,4 +343,23 @@ fn count_present(page: &DataPage<'_>, leaf: &Leaf) -> usize {
 /// The next value if `def` says there is one.
 fn take_present<T: Copy>(def: u32, leaf: &Leaf, values: &mut std::slice::Iter<'_, T>) -> Option<T> {
     if def == u32::from(leaf.max_def) { values.next().copied() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 300 million equal samples in a file of 7.8 MB: row groups are taken until the ceiling is reached, the rest is told.
+    #[test]
+    fn no_capture_takes_more_than_the_ceiling() {
+        let mut budget = Budget::new();
+        budget.grant(7_800_000);
+        let group = 36 * (1 << 20);
+        let taken = (0..286).filter(|_| budget.charge(group).is_ok()).count() as u64;
+        assert_eq!(taken, MAX_BUDGET_BYTES / group);
+        let damage = budget.charge(group).unwrap_err().to_string();
+        assert!(damage.starts_with("expected a capture of at most 4 GiB in memory, found "), "{damage}");
+        budget.grant(u64::MAX);
+        assert!(budget.charge(group).is_err(), "segments share the ceiling");
+    }
 }

@@ -141,11 +141,14 @@ pub(super) fn pairs(class: &'static str, pairs: &[(&'static str, Html)]) -> Html
     if inner.is_empty() { inner } else { element("dl", class, &inner) }
 }
 
+/// How every page begins: the generator tells it from other people's pages.
+pub(super) const PAGE_HEAD: &str =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" content=\"inferoscope\">\n";
+
 /// The whole document.
 pub(super) fn page(title: &str, body: &Html) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+        "{PAGE_HEAD}<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}\n</body>\n</html>\n",
