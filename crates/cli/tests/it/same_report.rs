@@ -20,7 +20,11 @@ fn some_cases() -> Vec<Case> {
     several
 }
 
+/// The artifacts of a case; a case may be about a single file.
 fn files(folder: &Path) -> Vec<PathBuf> {
+    if folder.is_file() {
+        return vec![folder.to_path_buf()];
+    }
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
