@@ -186,3 +186,24 @@ fn impossible_numbers_of_a_result_are_left_out_and_told() {
         uneven_arrays request 6 x1"#]]
     .assert_eq(&issues.join("\n"));
 }
+
+#[test]
+fn impossible_lines_of_a_client_log_are_left_out_and_told() {
+    let line = |id: u32, first: &str, end: &str, gap: &str, tokens: &str| {
+        format!(
+            "{{\"i\": {id}, \"attempt\": 0, \"start\": 1796036000.0, \"first\": {first}, \"end\": {end}, \"gaps\": [{gap}], \"output_tokens\": {tokens}}}\n"
+        )
+    };
+    let text = [
+        line(0, "1796036000.5", "1796036001.0", "0.1", "2"),
+        line(1, "1796035999.0", "1796036001.0", "0.1", "2"),
+        line(2, "1796036000.5", "1796036000.4", "0.1", "2"),
+        line(3, "1796036000.5", "1796036001.0", "-0.1", "2"),
+        line(4, "1796036000.5", "1796036001.0", "0.1", "20000000000"),
+        line(5, "1796036000.5", "1806036001.0", "0.1", "2"),
+    ];
+    let capture = crate::shown::import_text("client.jsonl", &text.concat());
+    assert_eq!(capture.tables.requests.row_count(), 1);
+    let told: Vec<(&str, i64)> = capture.tables.issues.rows().map(|row| (capture.text(row.place), row.count)).collect();
+    assert_eq!(told, [("line 2", 5)]);
+}
