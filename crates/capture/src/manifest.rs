@@ -85,6 +85,7 @@ pub struct Source {
     /// SHA-256 of the bytes as found, lower-case hex.
     pub sha256: String,
     /// SHA-256 of the bytes once unpacked, lower-case hex; empty where not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub content_sha256: String,
     /// Bytes as found.
     pub byte_count: u64,

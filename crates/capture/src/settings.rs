@@ -22,7 +22,9 @@ pub fn is_secret(name: &str) -> bool {
         let before = at.checked_sub(1).map_or("", |before| words[before]);
         match *word {
             "pass" => !matches!(next, "config" | "manager" | "through"),
-            "tokens" => next.is_empty() && matches!(before, "" | "api" | "access" | "auth" | "bearer" | "hf" | "refresh" | "session" | "user"),
+            "tokens" => {
+                next.is_empty() && matches!(before, "" | "api" | "access" | "auth" | "bearer" | "hf" | "refresh" | "session" | "user")
+            }
             // `NGC_API=...` is how some name a key.
             "api" => next.is_empty() && !matches!(before, "" | "config" | "env" | "use" | "enable" | "disable"),
             "key" => !matches!(next, "value" | "head" | "heads" | "dim"),

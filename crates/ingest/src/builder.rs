@@ -153,7 +153,17 @@ impl<'a> Builder<'a> {
     pub(crate) fn new(name: &str, format: &str, context: &'a Context) -> Self {
         let mut capture = Capture::new();
         let idx = capture.add_source(Source { name: name.to_string(), format: format.to_string(), ..Source::default() });
-        Self { capture, context, facts: Facts::default(), chunks: Kept::default(), name: name.to_string(), idx, issues: Vec::new(), refusal: None, damaged: false }
+        Self {
+            capture,
+            context,
+            facts: Facts::default(),
+            chunks: Kept::default(),
+            name: name.to_string(),
+            idx,
+            issues: Vec::new(),
+            refusal: None,
+            damaged: false,
+        }
     }
 
     /// The source's name.

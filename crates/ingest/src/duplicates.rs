@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capture::tables::{ColumnMut, ColumnRef, TableVisitor};
-use capture::{Capture, Severity, SourceIdx, Table};
+use capture::{Capture, Name, Severity, SourceIdx, Table};
+
+/// Sources that may share an issue before it is told once for all.
+const MAX_EQUAL_ISSUES: usize = 16;
 
 /// Keeps the rows marked in `keep`, one mark per row.
 pub(crate) fn keep_rows<T: Table>(table: &mut T, keep: &[bool]) {
@@ -95,7 +98,7 @@ impl Seen {
             }
         }
         capture.manifest.sources = kept;
-        let names: Vec<capture::Name> = (0..capture.names.len() as u32).map(capture::Name).collect();
+        let names: Vec<Name> = (0..capture.names.len() as u32).map(Name).collect();
         capture.tables.remap(&names, &map);
         told
     }
@@ -110,4 +113,33 @@ fn hashes(source: &capture::Source) -> impl Iterator<Item = &str> {
 pub(crate) fn tell(total: &mut Capture, name: &str, first: &str) {
     let sentence = format!("expected each piece of evidence once, found the content of `{first}` again; it is left out");
     total.add_issue(Severity::Note, "duplicate_source", name, "", 1, &sentence);
+}
+
+/// Issues that many sources share word for word become one row that counts them.
+pub(crate) fn fold_issues(capture: &mut Capture) {
+    let mut groups: BTreeMap<(Name, Name, Name), Vec<usize>> = BTreeMap::new();
+    let issues = &capture.tables.issues;
+    for at in 0..issues.count.len() {
+        groups.entry((issues.severity[at], issues.code[at], issues.sentence[at])).or_default().push(at);
+    }
+    let mut keep = vec![true; issues.count.len()];
+    for ((.., sentence), rows) in groups {
+        let issues = &capture.tables.issues;
+        let sources: BTreeSet<&str> = rows.iter().map(|&at| capture.names.text(issues.source[at])).collect();
+        if sources.len() <= MAX_EQUAL_ISSUES {
+            continue;
+        }
+        let Some(&first) = rows.iter().min_by_key(|&&at| (capture.names.text(issues.source[at]), capture.names.text(issues.place[at])))
+        else {
+            continue;
+        };
+        let count = rows.iter().fold(0i64, |sum, &at| sum.saturating_add(issues.count[at]));
+        let text = format!("{} (the same in {} sources; the first is named)", capture.names.text(sentence), sources.len());
+        for at in rows {
+            keep[at] = at == first;
+        }
+        capture.tables.issues.count[first] = count;
+        capture.tables.issues.sentence[first] = capture.intern(&text);
+    }
+    keep_rows(&mut capture.tables.issues, &keep);
 }

@@ -47,5 +47,10 @@ pub enum IngestError {
 
 /// `; reason; reason`, or nothing.
 fn listed(reasons: &[String]) -> String {
-    reasons.iter().map(|reason| format!("; {reason}")).collect()
+    let mut text = String::new();
+    for reason in reasons {
+        text.push_str("; ");
+        text.push_str(reason);
+    }
+    text
 }

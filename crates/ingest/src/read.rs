@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use capture::{Capture, Name, Severity};
+use capture::{Capture, Severity};
 
 use crate::builder::{Builder, Built, Context, ScrapeTime};
 use crate::duplicates::{self, Seen};
@@ -19,9 +19,6 @@ use crate::walk::{self, Found};
 
 /// Largest load result that is looked at for copies before it is read.
 const MAX_HASHED_BYTES: u64 = 256 << 20;
-/// Sources that may share an issue before it is told once for all.
-const MAX_EQUAL_ISSUES: usize = 16;
-
 /// Reads files, folders and captures into one capture in canonical form: the same sources give the same capture, byte
 /// for byte, in whatever order they are named.
 ///
@@ -60,7 +57,7 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
     }
     let mut capture = reading.total;
     reading.conclusions.apply(&mut capture);
-    fold_issues(&mut capture);
+    duplicates::fold_issues(&mut capture);
     capture.canonicalize();
     Ok(capture)
 }
@@ -124,6 +121,9 @@ struct Planned {
 
 /// A source, what it is, and the source itself where it can be read only once.
 type Recognized = (Found, &'static Format, Option<Input<'static>>);
+
+/// What the clocks of a run are compared with: times covered, and starts of its API processes.
+type Reference = (Option<(i64, i64)>, BTreeMap<String, i64>);
 
 struct Reading<'a> {
     options: &'a Options<'a>,
@@ -279,7 +279,7 @@ impl Reading<'_> {
         self.floating(logs, &references);
     }
 
-    fn floating(&mut self, plan: Vec<Planned>, references: &BTreeMap<u32, (Option<(i64, i64)>, BTreeMap<String, i64>)>) {
+    fn floating(&mut self, plan: Vec<Planned>, references: &BTreeMap<u32, Reference>) {
         for mut planned in plan {
             if let Some((reference, process_starts)) = references.get(&planned.context.run_idx) {
                 planned.context.reference = *reference;
@@ -345,32 +345,6 @@ fn is_load(format: &Format) -> bool {
 fn series_of(name: &str) -> String {
     let base = naming::of(name).base;
     name.rsplit_once('/').map_or_else(|| base.clone(), |(folder, _)| format!("{folder}/{base}"))
-}
-
-/// Issues that many sources share word for word become one row that counts them.
-fn fold_issues(capture: &mut Capture) {
-    let mut groups: BTreeMap<(Name, Name, Name), Vec<usize>> = BTreeMap::new();
-    let issues = &capture.tables.issues;
-    for at in 0..issues.count.len() {
-        groups.entry((issues.severity[at], issues.code[at], issues.sentence[at])).or_default().push(at);
-    }
-    let mut keep = vec![true; issues.count.len()];
-    for ((.., sentence), rows) in groups {
-        let issues = &capture.tables.issues;
-        let sources: BTreeSet<&str> = rows.iter().map(|&at| capture.names.text(issues.source[at])).collect();
-        if sources.len() <= MAX_EQUAL_ISSUES {
-            continue;
-        }
-        let Some(&first) = rows.iter().min_by_key(|&&at| (capture.names.text(issues.source[at]), capture.names.text(issues.place[at]))) else {
-            continue;
-        };
-        let count = rows.iter().fold(0i64, |sum, &at| sum.saturating_add(issues.count[at]));
-        let text = format!("{} (the same in {} sources; the first is named)", capture.names.text(sentence), sources.len());
-        rows.iter().for_each(|&at| keep[at] = at == first);
-        capture.tables.issues.count[first] = count;
-        capture.tables.issues.sentence[first] = capture.intern(&text);
-    }
-    duplicates::keep_rows(&mut capture.tables.issues, &keep);
 }
 
 /// Decides replica, time and class of every source from its name and its neighbors.

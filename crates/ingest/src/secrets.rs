@@ -57,9 +57,11 @@ fn host_credentials(text: &str, spans: &mut Vec<(usize, usize)>) {
     for (sign, _) in text.match_indices('@') {
         // No longer than names are, so that a text full of signs costs no more than its length.
         let from = (done.max(sign.saturating_sub(MAX_LOGIN_BYTES))..=sign).find(|&at| text.is_char_boundary(at)).unwrap_or(sign);
-        let start = text[from..sign].rfind(is_end).map_or(from, |at| from + at + text[from + at..].chars().next().map_or(1, char::len_utf8));
+        let start =
+            text[from..sign].rfind(is_end).map_or(from, |at| from + at + text[from + at..].chars().next().map_or(1, char::len_utf8));
         let Some((user, password)) = text[start..sign].split_once(':') else { continue };
-        let host: &str = text[sign + 1..].split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))).next().unwrap_or_default();
+        let host: &str =
+            text[sign + 1..].split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))).next().unwrap_or_default();
         let is_user = !user.is_empty() && user.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '+'));
         // An image is pinned by `name:tag@sha256:...`.
         if is_user && !password.is_empty() && !password.starts_with("//") && !host.is_empty() && !host.starts_with("sha") {
@@ -166,7 +168,6 @@ fn bracket_end(text: &str, start: usize) -> usize {
         match (quote, bytes[at]) {
             (Some(_), b'\\') => at += 1,
             (Some(open), byte) if open == byte => quote = None,
-            (Some(_), _) => {}
             (None, b'"' | b'\'') if bytes[at - 1] != b'\\' => quote = Some(bytes[at]),
             (None, b'[' | b'{' | b'(') => depth += 1,
             (None, b']' | b'}' | b')') => {
@@ -245,7 +246,10 @@ mod tests {
             (r#"{"api_keys": ["a", "SECRET"#, r#"{"api_keys": <redacted>"#),
             ("{'pw': 'SECRET'}", "{'pw': '<redacted>'}"),
             ("--header 'Cookie: session=SECRET; id=SECRET'", "--header 'Cookie: <redacted>'"),
-            ("http://h/m?sig=S&signature=S&token=S&key=S&a=1", "http://h/m?sig=<redacted>&signature=<redacted>&token=<redacted>&key=<redacted>&a=1"),
+            (
+                "http://h/m?sig=S&signature=S&token=S&key=S&a=1",
+                "http://h/m?sig=<redacted>&signature=<redacted>&token=<redacted>&key=<redacted>&a=1",
+            ),
             ("scp user:p:w@host:path .", "scp <redacted>@host:path ."),
             ("docker run vllm:v1@sha256:abc", "docker run vllm:v1@sha256:abc"),
             ("max_num_seqs=4, tokenizer='/models/x'", "max_num_seqs=4, tokenizer='/models/x'"),

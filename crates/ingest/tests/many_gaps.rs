@@ -9,7 +9,8 @@ fn a_result_with_millions_of_gaps_keeps_whole_requests_evenly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bench.json");
     let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
-    let head = "{\"date\": \"20261130-110432\", \"model_id\": \"m\", \"completed\": 60, \"request_throughput\": 1.0, \"total_input_tokens\": 6";
+    let head =
+        "{\"date\": \"20261130-110432\", \"model_id\": \"m\", \"completed\": 60, \"request_throughput\": 1.0, \"total_input_tokens\": 6";
     let each = |value: &str| vec![value; 60].join(", ");
     write!(file, "{head}, \"duration\": 5.0, \"ttfts\": [{}], \"itls\": [", each("0.1")).unwrap();
     let gaps = format!("[{}]", vec!["0"; 100_000].join(","));

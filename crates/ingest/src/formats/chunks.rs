@@ -60,11 +60,11 @@ impl GapLists {
         } else if self.thinning.add(kept, MAX_CHUNKS) {
             let stride = self.thinning.stride;
             for (at, gaps) in self.lists.iter_mut().enumerate() {
-                if at % stride != 0 {
+                if !at.is_multiple_of(stride) {
                     gaps.list = None;
                 }
             }
-            if self.lists.len() % stride != 0 {
+            if !self.lists.len().is_multiple_of(stride) {
                 gaps.list = None;
             }
             let lists = self.lists.iter().chain(std::iter::once(&gaps));

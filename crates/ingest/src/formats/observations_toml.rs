@@ -4,6 +4,7 @@
 //! error issue that names the line and the nearest valid name, and the rest is still read. Files named by a run are
 //! read by the ordinary importers into that run (`read.rs`); notes are kept and never parsed.
 
+mod pairs;
 mod signal;
 mod sweep;
 
@@ -18,6 +19,8 @@ use crate::engines;
 use crate::formats::{Confidence, Format, Probe, Stage, command_txt};
 use crate::input::Input;
 use crate::shell;
+
+use pairs::TypedValue;
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "observations_toml", stage: Stage::Clocked, sniff, read };
@@ -112,7 +115,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     builder.facts.simulated |= text.lines().any(|line| line.starts_with("# inferoscope: simulated"));
     let (root, errors) = DeTable::parse_recoverable(&text);
     let line_ends = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
-    let mut reader = Reader { line_ends, builder, run_idx: 0, engine: String::new(), unknown: 0 };
+    let mut reader = Reader { line_ends, builder, run_idx: 0, engine: String::new(), unknown: 0, typed: Vec::new() };
     for error in errors.iter().take(16) {
         let at = error.span().map_or(0, |span| span.start);
         reader.error("damaged_toml", at, format!("expected TOML, found a mistake: {}", error.message().replace('\n', " ")));
@@ -127,6 +130,8 @@ struct Reader<'r, 'b> {
     run_idx: u32,
     engine: String,
     unknown: u32,
+    /// Exact values of the run or sweep row being read.
+    typed: Vec<TypedValue>,
 }
 
 impl Reader<'_, '_> {
@@ -153,6 +158,11 @@ impl Reader<'_, '_> {
     fn note(&mut self, code: &'static str, offset: usize, sentence: impl Into<String>) {
         let place = self.place(offset);
         self.builder.issue(Severity::Note, code, &place, 1, sentence);
+    }
+
+    fn warn(&mut self, code: &'static str, offset: usize, sentence: impl Into<String>) {
+        let place = self.place(offset);
+        self.builder.issue(Severity::Warning, code, &place, 1, sentence);
     }
 
     fn root(&mut self, root: &DeTable<'_>) {
@@ -310,6 +320,7 @@ impl Reader<'_, '_> {
             for (key, value) in in_order(signals) {
                 self.signal(key.get_ref(), key.span().start, value, NO_POINT, &[]);
             }
+            self.check_pairs();
         }
         self.sweep(run);
     }

@@ -18,8 +18,8 @@ use crate::input::Input;
 use crate::number::parse_f64;
 
 use rows::Rows;
-use times::Taken;
 use series::{Catalog, Target};
+use times::Taken;
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "prometheus_text", stage: Stage::Clocked, sniff, read };
@@ -338,8 +338,7 @@ impl Parser {
             builder.issue(Severity::Warning, "scrape_without_time", &format!("line {first}"), count, sentence);
         }
         if let Some(line) = self.spaced_from {
-            let sentence =
-                "expected a time for each of several scrapes, found none; they are spaced 1 s apart in the order found, so rates are not known";
+            let sentence = "expected a time for each of several scrapes, found none; they are spaced 1 s apart in the order found, so rates are not known";
             builder.issue(Severity::Warning, "scrapes_without_time", &format!("line {line}"), 1, sentence);
         }
     }

@@ -174,9 +174,7 @@ impl BenchResult {
     }
 
     fn cut_to(&mut self, length: usize) {
-        for list in
-            [&mut self.input_lens, &mut self.output_lens, &mut self.ttfts, &mut self.latencies, &mut self.starts, &mut self.waits]
-        {
+        for list in [&mut self.input_lens, &mut self.output_lens, &mut self.ttfts, &mut self.latencies, &mut self.starts, &mut self.waits] {
             list.truncate(length);
         }
         self.gaps.lists.truncate(length);
@@ -205,7 +203,10 @@ impl BenchResult {
 
     /// The run's span by the client's own clock, from its requests.
     fn own_end(&self) -> Option<i64> {
-        (0..self.starts.len()).filter(|at| !self.impossible.contains(at)).filter_map(|at| Some(self.starts[at]?.saturating_add(self.done_after(at)?))).max()
+        (0..self.starts.len())
+            .filter(|at| !self.impossible.contains(at))
+            .filter_map(|at| Some(self.starts[at]?.saturating_add(self.done_after(at)?)))
+            .max()
     }
 
     /// Time from start to end of request `at`.

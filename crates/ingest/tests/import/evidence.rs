@@ -47,7 +47,8 @@ fn a_file_beside_the_capture_that_holds_it_counts_once() {
     capture::store::write(&once, &folder.path().join("copies/again.capture")).unwrap();
     fs::copy(data("vllm-cpu/bench.json"), folder.path().join("bench.json")).unwrap();
     let both = import(&[folder.path().to_path_buf()]);
-    let rows = |capture: &Capture| (capture.tables.requests.row_count(), capture.tables.samples.row_count(), capture.manifest.sources.len());
+    let rows =
+        |capture: &Capture| (capture.tables.requests.row_count(), capture.tables.samples.row_count(), capture.manifest.sources.len());
     assert_eq!(rows(&both), rows(&once));
     assert_eq!(codes(&both).len(), 2, "{:?}", codes(&both));
 }
@@ -103,7 +104,9 @@ fn two_servers_are_two_replicas_and_one_server_stays_one() {
     assert_eq!(replicas(&read(&scrape(base, "m", base - 50, 7), &scrape(base + 60, "m", base - 50, 9))), 1);
     assert_eq!(replicas(&read(&scrape(base, "m", base - 50, 7), &scrape(base + 60, "m", base - 40, 9))), 2);
     let totals = |values: [u32; 3]| -> String {
-        (0..).zip(values).map(|(at, value)| format!("# SCRAPE ts={}\nvllm:generation_tokens_total {value}\n", base + at)).collect()
+        (0..)
+            .zip(values)
+            .fold(String::new(), |text, (at, value)| text + &format!("# SCRAPE ts={}\nvllm:generation_tokens_total {value}\n", base + at))
     };
     assert_eq!(replicas(&read(&totals([1, 2, 3]), &totals([100, 200, 300]))), 2);
 }
@@ -130,12 +133,8 @@ fn what_many_sources_share_is_told_once() {
         fs::write(folder.path().join(format!("log-{at:03}.txt")), "").unwrap();
     }
     let capture = import(&[folder.path().to_path_buf()]);
-    let rows: Vec<String> = capture
-        .tables
-        .issues
-        .rows()
-        .map(|row| format!("{} {} x{}", capture.text(row.code), capture.text(row.source), row.count))
-        .collect();
+    let rows: Vec<String> =
+        capture.tables.issues.rows().map(|row| format!("{} {} x{}", capture.text(row.code), capture.text(row.source), row.count)).collect();
     assert_eq!(rows, ["empty_source log-000.txt x40"]);
 }
 
@@ -175,12 +174,8 @@ fn impossible_numbers_of_a_result_are_left_out_and_told() {
                   \"itls\": [[0.1], [0.1], [-0.1], [0.1], [0.1], [0.1]]}";
     let capture = crate::shown::import_text("bench.json", &format!("{result}\n{result}\n"));
     assert_eq!(capture.tables.requests.row_count(), 1);
-    let issues: Vec<String> = capture
-        .tables
-        .issues
-        .rows()
-        .map(|row| format!("{} {} x{}", capture.text(row.code), capture.text(row.place), row.count))
-        .collect();
+    let issues: Vec<String> =
+        capture.tables.issues.rows().map(|row| format!("{} {} x{}", capture.text(row.code), capture.text(row.place), row.count)).collect();
     expect![[r#"
         duplicate_result result 2 x1
         requests_without_time  x6
@@ -188,5 +183,27 @@ fn impossible_numbers_of_a_result_are_left_out_and_told() {
         absurd_token_count request 5 x1
         negative_time request 1 x2
         ttft_after_end request 3 x1
-        uneven_arrays request 6 x1"#]].assert_eq(&issues.join("\n"));
+        uneven_arrays request 6 x1"#]]
+    .assert_eq(&issues.join("\n"));
+}
+
+#[test]
+fn impossible_lines_of_a_client_log_are_left_out_and_told() {
+    let line = |id: u32, first: &str, end: &str, gap: &str, tokens: &str| {
+        format!(
+            "{{\"i\": {id}, \"attempt\": 0, \"start\": 1796036000.0, \"first\": {first}, \"end\": {end}, \"gaps\": [{gap}], \"output_tokens\": {tokens}}}\n"
+        )
+    };
+    let text = [
+        line(0, "1796036000.5", "1796036001.0", "0.1", "2"),
+        line(1, "1796035999.0", "1796036001.0", "0.1", "2"),
+        line(2, "1796036000.5", "1796036000.4", "0.1", "2"),
+        line(3, "1796036000.5", "1796036001.0", "-0.1", "2"),
+        line(4, "1796036000.5", "1796036001.0", "0.1", "20000000000"),
+        line(5, "1796036000.5", "1806036001.0", "0.1", "2"),
+    ];
+    let capture = crate::shown::import_text("client.jsonl", &text.concat());
+    assert_eq!(capture.tables.requests.row_count(), 1);
+    let told: Vec<(&str, i64)> = capture.tables.issues.rows().map(|row| (capture.text(row.place), row.count)).collect();
+    assert_eq!(told, [("line 2", 5)]);
 }

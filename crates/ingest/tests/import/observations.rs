@@ -212,3 +212,22 @@ fn files_of_a_run_are_read_into_it_and_only_there() {
     let named = import(&[path("observations.toml"), path("loose.prom")]);
     assert_eq!(whole, named, "the file alone brings what it names");
 }
+
+#[test]
+fn values_that_contradict_one_another_are_told_with_their_line() {
+    let text = "schema = \"inferoscope.observations/1\"\n[[run]]\n[run.signals]\n\"server.queue_time\" = \"900 ms\"\n\"server.ttft\" = \"400 ms\"\n\
+                \"client.ttft.p99\" = \"1 s\"\n\"client.ttft.p50\" = \"2 s\"\n\"client.e2e.p50\" = \"3 s\"\n";
+    check(
+        &import_text("observations.toml", text),
+        &["samples"],
+        expect![[r#"
+            0 0 client.e2e.p50{} 3
+            0 0 client.ttft.p50{} 2
+            0 0 client.ttft.p99{} 1
+            0 0 server.queue_time{} 0.9
+            0 0 server.ttft{} 0.4
+            ! warning impossible_pair observations.toml [line 5] x1 expected `server.queue_time` of at most `server.ttft`, found 0.9 above 0.4; both are kept, one of them is wrong
+            ! warning impossible_pair observations.toml [line 7] x1 expected `client.ttft.p50` of at most `client.ttft.p99`, found 2 above 1; both are kept, one of them is wrong
+        "#]],
+    );
+}

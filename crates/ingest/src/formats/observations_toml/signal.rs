@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::Reader;
+use super::pairs::TypedValue;
 
 /// Signals whose name may carry one more part, and the label it stands for.
 const PART_LABELS: &[(&str, &str)] = &[
@@ -99,6 +100,11 @@ impl Reader<'_, '_> {
                     self.setting(&named.name, &plain_number(&named, number), "typed", self.line(at));
                 }
                 self.add_sample(&named, number, bound, point_idx, more);
+                if bound == Bound::Exact {
+                    let pairs: Vec<(&str, &str)> =
+                        more.iter().chain(&named.labels).map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                    self.typed.push(TypedValue::new(&named.name, &labels::canonical(&pairs), number, at));
+                }
             }
             Typed::Text(text) if named.name == "gpu.throttle_reasons" => {
                 let mut labels = more.to_vec();

@@ -70,7 +70,7 @@ impl Reader<'_, '_> {
                 Some((name, text)) => match TEXT_LABELS.iter().find(|(signal, _)| *signal == name) {
                     Some((_, label)) => labels.push(((*label).to_string(), text)),
                     None => {
-                        self.note("text_in_sweep", key.span().start, format!("`{name}` is text and varies over the sweep; it is left out"));
+                        self.warn("text_in_sweep", key.span().start, format!("`{name}` is text and varies over the sweep; it is left out"));
                     }
                 },
                 None => values.push((written, key.span().start, value)),
@@ -79,6 +79,7 @@ impl Reader<'_, '_> {
         for (written, at, value) in values {
             self.signal(written, at, value, point_idx, &labels);
         }
+        self.check_pairs();
     }
 }
 

@@ -45,7 +45,8 @@ pub(super) fn settle(taken: &[Taken], builder: &mut Builder<'_>) -> bool {
         }
         for at in strays(taken, &believable) {
             left_out.insert(at);
-            let sentence = "expected a time near that of the scrapes beside it, found one more than a day from them; the scrape is left out";
+            let sentence =
+                "expected a time near that of the scrapes beside it, found one more than a day from them; the scrape is left out";
             builder.issue(Severity::Warning, "scrape_time_unusable", &place(&taken[at]), 1, sentence);
         }
     }
