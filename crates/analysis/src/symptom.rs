@@ -7,18 +7,8 @@ use crate::phase::Phase;
 use crate::settlement::Scope;
 use crate::situation::Situation;
 
-/// Symptom ids: the seed's six, two more, and none.
-pub const IDS: &[&str] = &[
-    "high_ttft",
-    "throughput_plateau",
-    "busy_but_slow",
-    "multi_gpu_slower",
-    "slower_after_feature",
-    "users_slow",
-    "uniformly_slow_decode",
-    "tail_spikes",
-    "none",
-];
+/// Symptom ids.
+pub use capture::signals::SYMPTOMS as IDS;
 
 /// An excess below this share of its whole is no symptom (attribution, section 0.3).
 pub const MATERIAL_EXCESS: f64 = 0.25;

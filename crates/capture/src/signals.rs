@@ -108,6 +108,19 @@ pub struct SignalId(pub u16);
 /// Statistics a name may end in.
 pub const STATISTICS: &[&str] = &["mean", "p50", "p90", "p95", "p99", "max", "min", "sum", "rate", "count", "std", "vs_baseline"];
 
+/// Symptom ids a complaint or a report may name: the seed's six, two more, and none.
+pub const SYMPTOMS: &[&str] = &[
+    "high_ttft",
+    "throughput_plateau",
+    "busy_but_slow",
+    "multi_gpu_slower",
+    "slower_after_feature",
+    "users_slow",
+    "uniformly_slow_decode",
+    "tail_spikes",
+    "none",
+];
+
 /// A full name taken apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolved {

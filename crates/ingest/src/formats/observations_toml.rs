@@ -10,6 +10,7 @@ mod sweep;
 
 use std::path::Path;
 
+use capture::signals::SYMPTOMS;
 use capture::{Note, Run, Severity};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -31,18 +32,6 @@ const MAX_BYTES: usize = 1 << 20;
 /// Unknown names for which the nearest valid one is looked up.
 const MAX_NEAREST: u32 = 100;
 
-/// Symptoms a complaint may name.
-const SYMPTOMS: &[&str] = &[
-    "high_ttft",
-    "throughput_plateau",
-    "busy_but_slow",
-    "multi_gpu_slower",
-    "slower_after_feature",
-    "users_slow",
-    "uniformly_slow_decode",
-    "tail_spikes",
-    "none",
-];
 
 fn sniff(probe: &Probe<'_>) -> Confidence {
     if probe.has("inferoscope.observations/") && probe.lines().any(|line| line.starts_with(b"schema")) {
