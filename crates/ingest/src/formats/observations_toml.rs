@@ -32,7 +32,6 @@ const MAX_BYTES: usize = 1 << 20;
 /// Unknown names for which the nearest valid one is looked up.
 const MAX_NEAREST: u32 = 100;
 
-
 fn sniff(probe: &Probe<'_>) -> Confidence {
     if probe.has("inferoscope.observations/") && probe.lines().any(|line| line.starts_with(b"schema")) {
         Confidence::Sure
