@@ -216,6 +216,12 @@ fn from_server(server: &ServerMeans) -> RequestAccount {
     }
 }
 
+/// Integral of waiting over all engines, request-seconds.
+fn waited_s(evidence: &Evidence) -> f64 {
+    let moments = evidence.engines.values().flat_map(crate::timeline::moments);
+    moments.map(|moment| moment.waiting * moment.length_s()).sum()
+}
+
 /// Time outside the server before the first token, ns over the rows: connection, gateway, and what a buffer held.
 struct Outside {
     /// Until a connection was in hand, ns.
@@ -236,6 +242,11 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         first.put(Phase::Queue, to_ns(server.queue_s, n));
         first.put(Phase::Prefill, to_ns(server.prefill_s, n));
         first.put(Phase::Api, to_ns(server.api_s(), n));
+    }
+    if server.is_none() {
+        // Without the server's histograms its gauges still say how long requests waited: by Little's law the integral of
+        // waiting is the sum of their waits.
+        first.put(Phase::Queue, to_ns(waited_s(evidence), 1.0));
     }
     first.put(Phase::Client, outside.client);
     first.put(Phase::Gateway, outside.gateway);

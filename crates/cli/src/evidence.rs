@@ -40,8 +40,10 @@ pub(crate) fn read(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
     for path in &inputs.captures {
         parts.push(capture::store::open(path).with_context(|| format!("could not open capture `{}`", path.display()))?);
     }
-    if !inputs.files.is_empty() {
-        parts.push(read_files(&inputs.files)?);
+    if !inputs.files.is_empty() || inputs.captures.len() > 1 {
+        // Read together, so that what stands in a capture and beside it counts once; opening them first told damage.
+        parts.truncate(inputs.addresses.len());
+        parts.push(read_files(&[inputs.files, inputs.captures].concat())?);
     }
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_else(Capture::new);
