@@ -163,7 +163,8 @@ fn localized(
         )
         .filter(|(_, ns)| *ns > 0)
         .max_by_key(|(id, ns)| (*ns, *id))
-        .map(|(id, _)| id.to_string());
+        .map(|(id, _)| id.to_string())
+        .or_else(|| heir(settlement, check).map(|heir| heir.id.to_string()));
     if confidence.value < NAMED {
         return layer_or_nothing(situation, answers, settlement, check, found, &confidence);
     }
@@ -180,6 +181,13 @@ fn localized(
         falsified_by: found.falsified_by.clone(),
         next_suspect: next,
     }
+}
+
+/// Who would be served next in the phase where the winner owns most: the suspect if the winner is wrong and nobody else
+/// owns anything.
+fn heir(settlement: &Settlement, winner: &Check) -> Option<&'static Check> {
+    let phase = winner.phases.iter().copied().max_by_key(|phase| settlement.ownership.owned_in_ns(winner.id, *phase))?;
+    crate::checks::CHECKS.iter().filter(|check| check.rank > winner.rank && check.phases.contains(&phase)).min_by_key(|check| check.rank)
 }
 
 /// The failure mode is not sure enough to name; the layer may be, if what else its checks own adds up.
