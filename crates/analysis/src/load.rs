@@ -198,13 +198,25 @@ fn grows(in_system: &[f64]) -> bool {
     rise > 0.5 * mean && rise > 6.0 * mean.sqrt()
 }
 
+/// A window may cut this share of the waiting off at its ends before the law says nothing.
+const CUT_SHARE: f64 = 0.2;
+
+/// Waiting that the window cuts: who waits at its ends is in the integral or in the sum, not in both.
+fn cut_queue_s(evidence: &Evidence, means: &ServerMeans) -> f64 {
+    let at_ends = evidence.engines.values().filter_map(|engine| engine.series("engine.waiting")).map(|waiting| {
+        let first = waiting.value.first().copied().unwrap_or(0.0);
+        first + waiting.value.last().copied().unwrap_or(0.0)
+    });
+    at_ends.sum::<f64>() * means.queue_s
+}
+
 /// Little's law on the queue: the integral of waiting against the sum of queue times. With preemptions the difference
 /// is requeueing, not an error.
 fn little(evidence: &Evidence, means: Option<&ServerMeans>, waited_s: f64, waiting_moments: usize) -> Option<(f64, f64)> {
     let means = means?;
     let queued_s = means.queue_s * means.n;
     let preempted = evidence.growth("kv.preemptions").unwrap_or(0.0) > 0.0;
-    if waiting_moments < 3 || queued_s <= 0.0 || preempted || means.lifetime {
+    if waiting_moments < 3 || queued_s <= 0.0 || preempted || means.lifetime || cut_queue_s(evidence, means) > CUT_SHARE * waited_s {
         return None;
     }
     let tolerance = (2.0 / (waiting_moments as f64).sqrt()).max(0.05);
