@@ -1,6 +1,7 @@
 //! Building predictions: ratios on the measured baseline, with an interval, or a refusal in words.
 
 use crate::contract::{Direction, Prediction};
+use crate::situation::Situation;
 
 /// A prediction under construction.
 #[derive(Clone, Debug)]
@@ -24,6 +25,17 @@ impl Movement {
                 basis: String::new(),
             },
         }
+    }
+
+    /// A movement of time to first token, at the outermost vantage there is; typed figures are no means.
+    pub fn first_token(situation: &Situation<'_>, direction: Direction) -> Self {
+        let (signal, label) = match situation.account.vantage {
+            "client" => ("client.ttft.mean", "TTFT mean"),
+            "typed" => ("client.ttft", "TTFT"),
+            _ => ("server.ttft.mean", "TTFT mean"),
+        };
+        let now_s = situation.account.first_token_mean_s();
+        Self::new(signal, label, "s", direction, (now_s > 0.0).then_some(now_s))
     }
 
     /// The movement that decides.

@@ -273,9 +273,8 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
     let queue_s = situation.phase_s(Phase::Queue);
     let known = queue_s > 0.0;
     let ttft_s = situation.account.first_token_mean_s();
-    let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
     let queue = Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, known.then_some(queue_s)).primary();
-    let ttft = Movement::new(signal, "TTFT mean", "s", Direction::Down, (ttft_s > 0.0).then_some(ttft_s));
+    let ttft = Movement::first_token(situation, Direction::Down);
     let tpot_from = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean());
     let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Up, tpot_from).guard();
     let running = Movement::new("engine.running.max", "running", "request", Direction::Up, Some(cap)).to(cap + 1.0, to, "the cap itself");

@@ -308,9 +308,8 @@ fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: b
                 .build(),
         );
         let ttft_s = situation.account.first_token_mean_s();
-        let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
         list.push(
-            Movement::new(signal, "TTFT mean", "s", Direction::Down, Some(ttft_s))
+            Movement::first_token(situation, Direction::Down)
                 .to(
                     0.5 * (ttft_s - queue_s).max(0.0),
                     (ttft_s - queue_s).max(0.0) + (kept * queue_s).max(0.1 * queue_s),

@@ -355,8 +355,7 @@ fn predictions(situation: &Situation<'_>, wasted: &Wasted) -> Vec<Prediction> {
         None => tpot.refused("time per token was not measured: direction only"),
     };
     let ttft_s = situation.account.first_token_mean_s();
-    let signal = if situation.account.vantage == "client" { "client.ttft.mean" } else { "server.ttft.mean" };
-    let ttft = Movement::new(signal, "TTFT mean", "s", Direction::Unchanged, (ttft_s > 0.0).then_some(ttft_s)).guard();
+    let ttft = Movement::first_token(situation, Direction::Unchanged).guard();
     let ttft = if ttft_s > 0.0 {
         ttft.to(0.25 * ttft_s, RUN_SPREAD * ttft_s, "prompts are computed as before, in steps that are no longer")
     } else {
