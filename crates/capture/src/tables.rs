@@ -2,6 +2,7 @@
 //!
 //! Each table is declared once; the macro writes its row type, its columns, and what storage and merging need
 //! (column access by name, name remapping, canonical order). Column order is sort order: time comes first.
+//! A default row knows nothing, so a reader names what its source tells; only `point_idx` must be set, since 0 is a point.
 
 use crate::ids::{Name, SourceIdx};
 
@@ -159,7 +160,7 @@ macro_rules! tables {
     ($($(#[$doc:meta])* $field:ident: $table:ident of $row:ident { $($(#[$column_doc:meta])* $column:ident: $type:ty,)+ })+) => {
         $(
             $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq)]
+            #[derive(Clone, Debug, Default, PartialEq)]
             pub struct $row { $($(#[$column_doc])* pub $column: $type,)+ }
 
             $(#[$doc])*

@@ -125,27 +125,18 @@ impl Attempt {
             attempt,
             t_intended_ns: self.sched,
             t_connected_ns: self.conn,
-            t_upstream_sent_ns: None,
-            t_upstream_first_ns: None,
-            t_headers_ns: None,
-            t_first_event_ns: None,
-            t_first_role_ns: None,
-            t_first_reasoning_ns: None,
             t_first_content_ns: self.first,
-            t_queued_ns: None,
-            t_scheduled_ns: None,
             t_last_token_ns: self.first.map(|first| first.saturating_add(total)),
             t_done_ns: self.end,
             tokens_in: self.tokens_in,
             tokens_out: self.tokens_out,
-            tokens_cached: None,
             replica: builder.intern(""),
             class: builder.intern(&class),
-            preemptions: None,
             finish: builder.intern(finish),
             status: self.status,
             new_connection: self.new_conn.map(i64::from),
             source_idx: builder.source(),
+            ..Request::default()
         };
         builder.capture.tables.requests.push(row);
         if let Some(first) = self.first {
