@@ -141,7 +141,7 @@ impl ServerMeans {
     /// Reads them; `None` unless whole-request and first-token times are both exported and somebody finished.
     pub fn read(evidence: &Evidence) -> Option<Self> {
         let e2e = evidence.observed("server.e2e")?;
-        let mean = |name: &str| evidence.observed(name).and_then(|delta| delta.mean());
+        let mean = |name: &str| evidence.mean(name);
         let (e2e_s, ttft_s) = (e2e.mean()?, mean("server.ttft")?);
         let decode_s = mean("server.decode_time").unwrap_or((e2e_s - ttft_s).max(0.0));
         Some(Self {
@@ -219,7 +219,7 @@ fn from_server(server: &ServerMeans) -> RequestAccount {
 /// Integral of waiting over all engines, request-seconds.
 fn waited_s(evidence: &Evidence) -> f64 {
     let moments = evidence.engines.values().flat_map(crate::timeline::moments);
-    moments.map(|moment| moment.waiting * moment.length_s()).sum()
+    moments.map(|moment| moment.waited_s()).sum()
 }
 
 /// Time outside the server before the first token, ns over the rows: connection, gateway, and what a buffer held.
@@ -242,8 +242,7 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         first.put(Phase::Queue, to_ns(server.queue_s, n));
         first.put(Phase::Prefill, to_ns(server.prefill_s, n));
         first.put(Phase::Api, to_ns(server.api_s(), n));
-    }
-    if server.is_none() {
+    } else {
         // Without the server's histograms its gauges still say how long requests waited: by Little's law the integral of
         // waiting is the sum of their waits.
         first.put(Phase::Queue, to_ns(waited_s(evidence), 1.0));

@@ -162,6 +162,20 @@ impl Evidence {
         total
     }
 
+    /// Mean of a histogram's new observations, all engines.
+    pub fn mean(&self, name: &str) -> Option<f64> {
+        self.observed(name)?.mean()
+    }
+
+    /// Seconds the load client's main thread waited for a CPU, and ran.
+    pub fn client_cpu_s(&self) -> Option<(f64, f64)> {
+        let growth = |signal: &str| {
+            let of_client = |name: &str| name.starts_with(signal) && name.contains("role=\"load_client");
+            self.host.iter().find(|(name, _)| of_client(name)).map(|(_, series)| series.growth())
+        };
+        growth("proc.runqueue_wait{").zip(growth("proc.run_time{"))
+    }
+
     /// True when at least two scrapes span time, so that rates and gates can be taken.
     pub fn has_timeline(&self) -> bool {
         self.engines.values().any(|engine| engine.series("engine.running").is_some_and(|series| series.len() >= 3))

@@ -46,7 +46,7 @@ pub struct GatedMoment {
 impl GatedMoment {
     /// Request-seconds waited in this moment.
     pub fn weight_s(&self) -> f64 {
-        self.moment.waiting * self.moment.length_s()
+        self.moment.waited_s()
     }
 }
 
@@ -57,15 +57,17 @@ pub struct Gates {
     pub gated: Vec<GatedMoment>,
     /// Integral of waiting over the window, request-seconds.
     pub waited_s: f64,
+    /// The seat limit, the same for every engine of an arm.
+    pub seats: Option<SeatLimit>,
 }
 
 impl Gates {
     /// Gates of every engine of an arm.
     pub fn read(evidence: &Evidence) -> Self {
-        let mut gates = Self::default();
+        let mut gates = Self { seats: seat_limit(evidence), ..Self::default() };
         for engine in evidence.engines.values() {
             let moments = moments(engine);
-            let labelled = label(engine, evidence, &moments);
+            let labelled = label(engine, evidence, gates.seats, &moments);
             gates
                 .gated
                 .extend(moments.iter().zip(labelled).filter_map(|(moment, gate)| Some(GatedMoment { moment: *moment, gate: gate? })));
@@ -93,6 +95,9 @@ impl Gates {
     }
 }
 
+/// KV usage from which memory, not seats, may hold the next request out. Usage is sampled, so a peak is often missed.
+pub const KV_NEAR_FULL: f64 = 0.9;
+
 /// The seat limit of an engine and whether anybody named it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeatLimit {
@@ -107,7 +112,7 @@ const MIN_STANDING: usize = 10;
 
 /// The configured limit; else the number at which running stands in most of the waiting, with KV to spare and nobody
 /// pushed out: only a limit holds a batch still under changing load.
-pub fn seat_limit(evidence: &Evidence) -> Option<SeatLimit> {
+fn seat_limit(evidence: &Evidence) -> Option<SeatLimit> {
     if let Some(seats) = evidence.settings.number("config.max_num_seqs").filter(|&seats| seats >= 1.0) {
         return Some(SeatLimit { seats, inferred: false });
     }
@@ -121,7 +126,7 @@ fn standing_at(engine: &Engine) -> Option<f64> {
     let waiting: Vec<Moment> = moments(engine).into_iter().filter(|moment| moment.waiting >= 1.0).collect();
     let highest = waiting.iter().map(|moment| moment.running).fold(0.0, f64::max);
     let standing = waiting.iter().filter(|moment| at_cap(moment.running, highest)).count();
-    let room = waiting.iter().all(|moment| moment.preemptions <= 0.0 && moment.kv_usage.is_some_and(|usage| usage < 0.9));
+    let room = waiting.iter().all(|moment| moment.preemptions <= 0.0 && moment.kv_usage.is_some_and(|usage| usage < KV_NEAR_FULL));
     (waiting.len() >= MIN_STANDING && highest >= 1.0 && room && standing * 2 >= waiting.len()).then_some(highest)
 }
 
@@ -162,8 +167,8 @@ pub fn budget_share(engine: &Engine, budget: f64) -> Option<f64> {
     (delta.count > 0.0 && below >= 0.25 * budget).then(|| in_bucket / delta.count)
 }
 
-fn label(engine: &Engine, evidence: &Evidence, moments: &[Moment]) -> Vec<Option<Gate>> {
-    let cap = seat_limit(evidence).map(|limit| limit.seats);
+fn label(engine: &Engine, evidence: &Evidence, seats: Option<SeatLimit>, moments: &[Moment]) -> Vec<Option<Gate>> {
+    let cap = seats.map(|limit| limit.seats);
     let full = 1.0 - kv_need_frac(engine, evidence);
     let budget = evidence.settings.number("config.max_num_batched_tokens");
     let budget_bound = budget.and_then(|budget| budget_share(engine, budget)).is_some_and(|share| share >= 0.5);

@@ -160,9 +160,8 @@ pub fn coalesced_share(evidence: &Evidence) -> f64 {
         return 0.0;
     }
     let typical_s = evidence
-        .observed("server.itl")
-        .and_then(|delta| delta.mean())
-        .or_else(|| evidence.observed("server.tpot").and_then(|delta| delta.mean()))
+        .mean("server.itl")
+        .or_else(|| evidence.mean("server.tpot"))
         .unwrap_or_else(|| evidence.gaps.iter().map(|gap| gap.gap_ns as f64 * 1e-9).sum::<f64>() / evidence.gaps.len() as f64);
     let together = evidence.gaps.iter().filter(|gap| (gap.gap_ns as f64 * 1e-9) < 0.05 * typical_s).count();
     together as f64 / evidence.gaps.len() as f64

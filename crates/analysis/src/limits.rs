@@ -6,7 +6,7 @@
 use model::step_law::StepLaw;
 
 use crate::contract::{Limit, Remedy};
-use crate::gates::{Gate, budget_share};
+use crate::gates::{Gate, KV_NEAR_FULL, budget_share};
 use crate::phase::Phase;
 use crate::seats::{Headroom, headroom};
 use crate::situation::{SATURATED_RHO, Situation};
@@ -16,7 +16,7 @@ use crate::words::{count, digits, left_of, percent, seconds};
 pub fn ladder(situation: &Situation<'_>) -> Vec<Limit> {
     let (Some(law), load) = (situation.law.known(), &situation.load) else { return Vec::new() };
     let (Some(uncached), Some(output)) = (load.uncached_tokens, load.output_tokens) else { return Vec::new() };
-    let engines = load.engine_count.max(1) as f64;
+    let engines = load.engines();
     let at = |batch: f64, what: String| Limit {
         value: engines * law.rate_per_s(batch, uncached, output),
         unit: "request/s".into(),
@@ -104,7 +104,7 @@ fn more_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
         return first_choice(situation, fix, Phase::Queue);
     }
     match situation.load.kv_usage_max {
-        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
+        Some(usage) if usage < KV_NEAR_FULL => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
         Some(usage) => remedy(fix, "cannot_tell", None, format!("KV usage reaches {}", percent(usage))),
         None => remedy(fix, "cannot_tell", None, "KV usage is not known"),
     }
@@ -197,7 +197,7 @@ fn fp8_kv(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
             remedy(fix, "first_choice", None, "doubles the tokens the cache holds")
         }
         _ if cause == "kv_thrash" => remedy(fix, "also_works", None, "doubles the tokens the cache holds"),
-        Some(usage) if usage < 0.9 => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
+        Some(usage) if usage < KV_NEAR_FULL => remedy(fix, "no_gain", Some(0.0), format!("{} of the KV cache is free", left_of(usage))),
         _ => remedy(fix, "cannot_tell", None, "KV usage is not known"),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::account::ServerMeans;
 use crate::evidence::{Evidence, Series};
+use crate::gates::Gates;
 use crate::law::Law;
 use crate::timeline::{intervals, moments};
 
@@ -52,15 +53,14 @@ pub struct Load {
 
 impl Load {
     /// Reads it.
-    pub fn read(evidence: &Evidence, gates_waited_s: f64, waiting_moments: usize) -> Self {
+    pub fn read(evidence: &Evidence, gates: &Gates) -> Self {
         let means = ServerMeans::read(evidence);
-        let mean = |name: &str| evidence.observed(name).and_then(|delta| delta.mean());
+        let mean = |name: &str| evidence.mean(name);
         let finished = means.as_ref().map_or(0.0, |means| means.n);
         let per_request = |total: &str| (finished > 0.0).then(|| evidence.growth(total)).flatten().map(|total| total / finished);
         let figure = |name: &str| evidence.figures.typical(name);
         let prompt_tokens =
             mean("server.prompt_tokens").or_else(|| row_mean(evidence, |row| row.tokens_in)).or_else(|| figure("server.prompt_tokens"));
-        let limit = crate::gates::seat_limit(evidence);
         let mut load = Self {
             finished,
             output_tokens: mean("server.output_tokens")
@@ -69,21 +69,36 @@ impl Load {
                 .or_else(|| figure("server.output_tokens")),
             prompt_tokens,
             uncached_tokens: mean("server.computed_tokens").or_else(|| per_request("server.computed_tokens_total")).or(prompt_tokens),
-            seats: limit.map(|limit| limit.seats),
-            seats_inferred: limit.is_some_and(|limit| limit.inferred),
+            seats: gates.seats.map(|limit| limit.seats),
+            seats_inferred: gates.seats.is_some_and(|limit| limit.inferred),
             engine_count: evidence.engines.len(),
             preemptions: evidence.growth("kv.preemptions").unwrap_or(0.0),
             ..Self::default()
         };
         load.read_gauges(evidence);
         load.read_rates(evidence);
-        load.little = little(evidence, means.as_ref(), gates_waited_s, waiting_moments);
+        load.little = little(evidence, means.as_ref(), gates.waited_s, gates.gated.len());
         load
+    }
+
+    /// Engines as a divisor: at least 1.
+    pub fn engines(&self) -> f64 {
+        self.engine_count.max(1) as f64
+    }
+
+    /// Requests arriving per second at one engine.
+    pub fn arrivals_per_engine(&self) -> Option<f64> {
+        self.arrivals_per_s.map(|arrivals| arrivals / self.engines())
+    }
+
+    /// Requests finished in the window, else as a result file or a person says; 0 when nobody does.
+    pub fn finished_or_typed(&self, evidence: &Evidence) -> f64 {
+        if self.finished > 0.0 { self.finished } else { evidence.figures.typical("client.completed").unwrap_or(0.0) }
     }
 
     /// Utilization at `batch` sequences per engine: arrivals x service time. `None` without law or rates.
     pub fn rho(&self, law: &model::step_law::StepLaw, batch: f64) -> Option<f64> {
-        let arrivals = self.arrivals_per_s? / self.engine_count.max(1) as f64;
+        let arrivals = self.arrivals_per_engine()?;
         let rho = law.rho(arrivals, batch, self.uncached_tokens?, self.output_tokens?);
         rho.is_finite().then_some(rho)
     }

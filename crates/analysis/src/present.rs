@@ -206,7 +206,7 @@ fn remark(situation: &Situation<'_>, phase: Phase) -> String {
 fn decode_distance(situation: &Situation<'_>) -> Option<Distance> {
     let hardware = Hardware::find(situation.subject, &situation.evidence.settings)?;
     let step_s = situation.phase_s(Phase::Decode) / (situation.load.output_tokens? - 1.0).max(1.0);
-    let batch = situation.load.running_mean / situation.load.engine_count.max(1) as f64;
+    let batch = situation.load.running_mean / situation.load.engines();
     hardware.distance(&situation.load, batch, step_s)
 }
 

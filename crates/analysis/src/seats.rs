@@ -84,7 +84,7 @@ fn gain(law: &StepLaw, load: &Load, from: f64, to: f64) -> Option<f64> {
 /// The smallest doubling of the cap that brings utilization below saturation and holds the equilibrium's p99.
 fn enough(law: &StepLaw, load: &Load, cap: f64) -> Option<Seats> {
     let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
-    let arrivals = load.arrivals_per_s? / load.engine_count.max(1) as f64;
+    let arrivals = load.arrivals_per_engine()?;
     let limit = largest(load, cap);
     let rho_now = load.rho(law, cap)?;
     let mut to = 2.0 * cap;
@@ -112,11 +112,6 @@ pub fn equilibrium(law: &StepLaw, arrivals_per_s: f64, uncached: f64, output: f6
     let grows = arrivals_per_s * (output * law.b_s + per_request);
     let running = arrivals_per_s * (per_request + output * law.a_s) / (1.0 - grows);
     (grows < 1.0 && running.is_finite()).then_some(running)
-}
-
-/// Time per output token at `batch` running requests, prompt work of those that join included.
-pub fn tpot_s(law: &StepLaw, batch: f64, uncached: f64, output: f64) -> f64 {
-    law.a_s + law.b_s * batch + law.c_s * uncached * batch / output.max(1.0)
 }
 
 #[cfg(test)]

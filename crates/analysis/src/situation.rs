@@ -49,7 +49,7 @@ impl<'a> Situation<'a> {
         let account = RequestAccount::read(evidence, baseline.as_ref().map(|baseline| baseline.evidence));
         let gates = Gates::read(evidence);
         let own_law = Law::read(subject, evidence);
-        let load = Load::read(evidence, gates.waited_s, gates.gated.len());
+        let load = Load::read(evidence, &gates);
         // A baseline that ran at several batch sizes knows the law that an arm standing at its cap cannot show.
         let law = match (&own_law, baseline.as_ref().map(|baseline| &baseline.law)) {
             (Law::Known { .. }, _) | (_, None | Some(Law::Bounded { .. } | Law::Unknown { .. })) => own_law,

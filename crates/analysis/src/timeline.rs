@@ -52,6 +52,11 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Request-seconds waited.
+    pub fn waited_s(&self) -> f64 {
+        self.waiting * self.length_s()
+    }
+
     /// Length, s.
     pub fn length_s(&self) -> f64 {
         (self.t_end_ns - self.t_start_ns) as f64 * 1e-9

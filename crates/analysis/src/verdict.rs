@@ -95,13 +95,11 @@ const IMMATERIAL: &[&str] = &["config.port", "config.host", "config.num_gpu_bloc
 /// Settings that differ from the baseline, as a sentence to add.
 fn differences(situation: &Situation<'_>) -> String {
     let Some(baseline) = &situation.baseline else { return String::new() };
-    let mut changed: Vec<String> = Vec::new();
-    for (key, setting) in situation.evidence.settings.iter().filter(|(key, _)| key.starts_with("config.")) {
-        let before = baseline.evidence.settings.get(key).map(|setting| setting.value.as_str());
-        if before.is_some_and(|before| before != setting.value) && !IMMATERIAL.contains(&key) {
-            changed.push(format!("{} {} -> {}", key.trim_start_matches("config."), before.unwrap_or_default(), setting.value));
-        }
-    }
+    let differing = baseline.evidence.settings.differing(&situation.evidence.settings).into_iter();
+    let mut changed: Vec<String> = differing
+        .filter(|(key, ..)| key.starts_with("config.") && !IMMATERIAL.contains(key))
+        .filter_map(|(key, before, after)| Some(format!("{} {} -> {}", key.trim_start_matches("config."), before?, after?)))
+        .collect();
     changed.truncate(4);
     if changed.is_empty() { String::new() } else { format!(" What changed since the baseline: {}.", changed.join(", ")) }
 }

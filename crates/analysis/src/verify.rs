@@ -117,20 +117,11 @@ fn any_improvement() -> Hypothesis {
 }
 
 fn changed_settings(before: &Evidence, after: &Evidence) -> Vec<ChangedSetting> {
-    let relevant = |key: &str| key.starts_with("config.") || key.starts_with("env.");
-    let mut keys: Vec<&str> = before.settings.iter().chain(after.settings.iter()).map(|(key, _)| key).filter(|key| relevant(key)).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys.into_iter()
-        .filter_map(|key| {
-            let value = |evidence: &Evidence| evidence.settings.get(key).map(|setting| setting.value.clone());
-            let (before, after) = (value(before), value(after));
-            (before != after).then(|| ChangedSetting {
-                key: key.into(),
-                before: before.unwrap_or_default(),
-                after: after.unwrap_or_default(),
-            })
-        })
+    let text = |value: Option<&str>| value.unwrap_or_default().to_string();
+    let differing = before.settings.differing(&after.settings).into_iter();
+    differing
+        .filter(|(key, ..)| key.starts_with("config.") || key.starts_with("env."))
+        .map(|(key, before, after)| ChangedSetting { key: key.into(), before: text(before), after: text(after) })
         .collect()
 }
 

@@ -4,11 +4,11 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
 use crate::flags::flag;
-use crate::gates::{Gate, at_cap};
+use crate::gates::{Gate, KV_NEAR_FULL, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::seats::{Headroom, Seats, headroom, tpot_s};
+use crate::seats::{Headroom, Seats, equilibrium, headroom};
 use crate::situation::Situation;
 use crate::words::{count, digits, left_of, percent, plural, seconds};
 
@@ -38,8 +38,6 @@ check! {
 
 /// The gate must own at least this share of the queue (attribution, section 6).
 const GATE_SHARE: f64 = 0.5;
-/// KV usage from which admission may be bound by memory rather than seats.
-const KV_NEAR_FULL: f64 = 0.9;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let Some(cap) = situation.load.seats else {
@@ -228,7 +226,7 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
 
 /// What the change does to throughput: nothing while arrivals are below the present ceiling, else it follows them.
 fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
-    let engines = situation.load.engine_count.max(1) as f64;
+    let engines = situation.load.engines();
     let arrivals = situation.load.arrivals_per_s.unwrap_or_default();
     let (mut now, mut then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
     // At its cap the server has shown its ceiling; the law gives the ratio.
@@ -257,13 +255,13 @@ const RATIO_SPREAD: f64 = 0.10;
 
 /// TPOT after the change: measured TPOT x law(new batch) / law(present batch), over the span of the law.
 fn tpot_interval(situation: &Situation<'_>, to: f64) -> Option<(f64, f64)> {
-    let measured = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean())?;
+    let measured = situation.evidence.mean("server.tpot")?;
     let (uncached, output) = (situation.load.uncached_tokens?, situation.load.output_tokens?);
-    let arrivals = situation.load.arrivals_per_s? / situation.load.engine_count.max(1) as f64;
-    let running_now = (situation.load.running_mean / situation.load.engine_count.max(1) as f64).max(1.0);
+    let arrivals = situation.load.arrivals_per_engine()?;
+    let running_now = (situation.load.running_mean / situation.load.engines()).max(1.0);
     let ratios = situation.law.span()?.map(|law| {
-        let then = crate::seats::equilibrium(&law, arrivals, uncached, output).unwrap_or(to).min(to);
-        tpot_s(&law, then, uncached, output) / tpot_s(&law, running_now, uncached, output)
+        let then = equilibrium(&law, arrivals, uncached, output).unwrap_or(to).min(to);
+        law.tpot_s(then, uncached, output) / law.tpot_s(running_now, uncached, output)
     });
     let (lo, hi) = ratios.iter().fold((f64::INFINITY, 0.0f64), |(lo, hi), &ratio| (lo.min(ratio), hi.max(ratio)));
     (lo.is_finite() && hi.is_finite() && lo > 0.0).then_some((measured * lo * (1.0 - RATIO_SPREAD), measured * hi * (1.0 + RATIO_SPREAD)))
@@ -275,7 +273,7 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
     let ttft_s = situation.account.first_token_mean_s();
     let queue = Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, known.then_some(queue_s)).primary();
     let ttft = Movement::first_token(situation, Direction::Down);
-    let tpot_from = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean());
+    let tpot_from = situation.evidence.mean("server.tpot");
     let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Up, tpot_from).guard();
     let running = Movement::new("engine.running.max", "running", "request", Direction::Up, Some(cap)).to(cap + 1.0, to, "the cap itself");
     let wait = seats.filter(|_| known).map(|seats| wait_then_s(situation, seats));
@@ -298,7 +296,7 @@ fn predictions(situation: &Situation<'_>, cap: f64, to: f64, seats: Option<&Seat
 /// Mean wait with the new cap, s: M/M/c with `to` servers; at least 2 % of the present wait or 50 ms is allowed for
 /// bursts that no steady-state formula has.
 fn wait_then_s(situation: &Situation<'_>, seats: &Seats) -> f64 {
-    let arrivals = situation.load.arrivals_per_s.unwrap_or_default() / situation.load.engine_count.max(1) as f64;
+    let arrivals = situation.load.arrivals_per_engine().unwrap_or_default();
     let service_s = if arrivals > 0.0 { seats.running_then / arrivals } else { 0.0 };
     let steady = model::queueing::mmc_wait_s(arrivals, service_s, seats.to as u32, 1.0).unwrap_or(0.0);
     steady.max(0.05).max(0.02 * situation.phase_s(Phase::Queue))

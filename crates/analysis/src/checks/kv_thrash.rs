@@ -4,7 +4,7 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
 use crate::flags::flag;
-use crate::gates::Gate;
+use crate::gates::{Gate, KV_NEAR_FULL};
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
@@ -35,17 +35,14 @@ check! {
 
 /// Preempted over finished requests from which preemption recurs (attribution, section 6).
 const PREEMPTED_SHARE: f64 = 0.02;
-/// KV usage that a preempting engine must have come near; usage is sampled, so the peak is often missed.
-const NEAR_FULL: f64 = 0.9;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let usage = situation.load.kv_usage_max;
     let counted = evidence.growth("kv.preemptions").or_else(|| evidence.figures.typical("kv.preemptions"));
     let Some(preempted) = counted else { return without_counter(situation, usage) };
-    let finished =
-        if situation.load.finished > 0.0 { situation.load.finished } else { evidence.figures.typical("client.completed").unwrap_or(0.0) };
-    if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= NEAR_FULL) && situation.load.waiting_max <= 0.0 {
+    let finished = situation.load.finished_or_typed(evidence);
+    if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= KV_NEAR_FULL) && situation.load.waiting_max <= 0.0 {
         return Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "server.finished"],
             "preemptions are counted, but not over which requests",
@@ -53,7 +50,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         ));
     }
     let share = if finished > 0.0 { preempted / finished } else { 1.0 };
-    if preempted <= 0.0 || share < PREEMPTED_SHARE || usage.is_some_and(|usage| usage < NEAR_FULL) {
+    if preempted <= 0.0 || share < PREEMPTED_SHARE || usage.is_some_and(|usage| usage < KV_NEAR_FULL) {
         return clear(
             vec![("preempted_per_finished", if preempted > 0.0 { share } else { 0.0 }), ("kv_usage_max", usage.unwrap_or(0.0))],
             cleared(preempted, finished, usage),
@@ -70,7 +67,7 @@ fn cleared(preempted: f64, finished: f64, usage: Option<f64>) -> String {
 
 fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
     match usage {
-        Some(usage) if usage < NEAR_FULL => {
+        Some(usage) if usage < KV_NEAR_FULL => {
             clear(vec![("kv_usage_max", usage)], format!("KV usage is at most {}: nothing needs to be pushed out", percent(usage)))
         }
         _ => Answer::CannotTell(record::scrapes(
@@ -210,7 +207,7 @@ fn needed_tokens(situation: &Situation<'_>) -> Option<f64> {
     let load = &situation.load;
     let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
     let law = situation.law.central()?;
-    let running = crate::seats::equilibrium(&law, load.arrivals_per_s? / load.engine_count.max(1) as f64, uncached, output)?;
+    let running = crate::seats::equilibrium(&law, load.arrivals_per_engine()?, uncached, output)?;
     Some(model::queueing::poisson_quantile(running, 0.99)? as f64 * (load.prompt_tokens? + output))
 }
 
@@ -318,7 +315,7 @@ fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: b
                 .build(),
         );
     }
-    if let Some(tpot_s) = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean()).filter(|_| room) {
+    if let Some(tpot_s) = situation.evidence.mean("server.tpot").filter(|_| room) {
         list.push(
             Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Unchanged, Some(tpot_s))
                 .guard()
@@ -336,8 +333,8 @@ fn tpot_upper_s(situation: &Situation<'_>, tpot_s: f64) -> f64 {
         let law = situation.law.central()?;
         let (uncached, output) = (load.uncached_tokens?, load.output_tokens?);
         let now = load.running_mean.max(1.0);
-        let then = crate::seats::equilibrium(&law, load.arrivals_per_s? / load.engine_count.max(1) as f64, uncached, output)?.max(now);
-        Some(crate::seats::tpot_s(&law, then, uncached, output) / crate::seats::tpot_s(&law, now, uncached, output))
+        let then = crate::seats::equilibrium(&law, load.arrivals_per_engine()?, uncached, output)?.max(now);
+        Some(law.tpot_s(then, uncached, output) / law.tpot_s(now, uncached, output))
     };
     tpot_s * ratio().unwrap_or(1.5).max(1.0) * 1.15
 }

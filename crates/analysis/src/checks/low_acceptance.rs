@@ -236,7 +236,7 @@ impl Steps {
             prompts += interval.computed_tokens;
             outputs += interval.output_tokens;
         }
-        let per_engine = load.arrivals_per_s.map(|arrivals| arrivals / load.engine_count.max(1) as f64);
+        let per_engine = load.arrivals_per_engine();
         (steps > 0.0).then(|| Self {
             batch: outputs / steps / drafting.yield_tokens,
             prompt_tokens: prompts / steps,
@@ -347,7 +347,7 @@ fn hypothesis(situation: &Situation<'_>, drafting: &Drafting, wasted: &Wasted) -
 }
 
 fn predictions(situation: &Situation<'_>, wasted: &Wasted) -> Vec<Prediction> {
-    let tpot_s = situation.evidence.observed("server.tpot").and_then(|delta| delta.mean());
+    let tpot_s = situation.evidence.mean("server.tpot");
     let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Down, tpot_s).primary();
     let tpot = match tpot_s {
         // A tenth either way for what two runs differ by; the direction is part of the prediction.

@@ -162,7 +162,7 @@ fn found(situation: &Situation<'_>, rho: Option<f64>) -> Found {
             )
         },
         claims: claims(situation),
-        cost: Some(Quantity { value: (situation.account.total_mean_s() - situation.floors.total_s()).max(0.0), unit: "s".into() }),
+        cost: Some(Quantity { value: excess_s(situation), unit: "s".into() }),
         evidence: rows,
         hypotheses: vec![hypothesis(situation, rho, served, arrivals)],
         falsified_by: format!("served rate above {} req/s at the same request mix", digits(served.max(1e-9))),
@@ -171,7 +171,7 @@ fn found(situation: &Situation<'_>, rho: Option<f64>) -> Found {
 }
 
 fn hypothesis(situation: &Situation<'_>, rho: Option<f64>, served: f64, arrivals: f64) -> Hypothesis {
-    let now = situation.load.engine_count.max(1) as f64;
+    let now = situation.load.engines();
     let demand = rho.unwrap_or(if served > 0.0 { arrivals / served } else { 2.0 }).max(1.0);
     // Room to 0.7 of each engine, so that the next burst does not saturate it again.
     let to = (now * demand / 0.7).ceil().max(now + 1.0);

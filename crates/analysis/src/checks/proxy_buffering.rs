@@ -3,7 +3,6 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Quantity};
-use crate::evidence::Series;
 use crate::law::{COALESCED_LIMIT, coalesced_share};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -41,7 +40,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         return from_figures(situation);
     }
     let evidence = situation.evidence;
-    let Some(server_s) = evidence.observed("server.ttft").and_then(|delta| delta.mean()) else {
+    let Some(server_s) = evidence.mean("server.ttft") else {
         return Answer::CannotTell(record::scrapes(&["server.ttft"], "the server's own time to first token is not known", None));
     };
     if evidence.client.is_empty() {
@@ -84,16 +83,7 @@ fn find(situation: &Situation<'_>) -> Answer {
 
 /// Whether the load client waited for CPU longer than it ran.
 fn client_was_starved(situation: &Situation<'_>) -> Option<bool> {
-    let growth = |signal: &str| {
-        situation
-            .evidence
-            .host
-            .iter()
-            .find(|(name, _)| name.starts_with(signal) && name.contains("role=\"load_client"))
-            .map(|(_, series)| Series::growth(series))
-    };
-    let (wait, run) = (growth("proc.runqueue_wait{")?, growth("proc.run_time{")?);
-    Some(wait > run)
+    situation.evidence.client_cpu_s().map(|(wait, run)| wait > run)
 }
 
 /// Times to first token at both ends and what was held, s.
@@ -121,7 +111,7 @@ fn found(situation: &Situation<'_>, delays: &Delays, together: f64, basis: Basis
         ),
         figure("coalesced gaps", together, "ratio", "client rows: gaps under 5 % of the engine's"),
     ];
-    let itl = situation.evidence.observed("server.itl").and_then(|delta| delta.mean());
+    let itl = situation.evidence.mean("server.itl");
     if let Some(itl) = itl {
         rows.push(figure("server.itl.mean", itl, "s", "scrapes"));
     }

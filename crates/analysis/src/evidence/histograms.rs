@@ -2,6 +2,7 @@
 
 use capture::Capture;
 
+use super::series::steps;
 use super::{Evidence, engine_of, with_labels};
 
 /// One histogram of one engine, scrape by scrape.
@@ -58,7 +59,7 @@ impl HistogramSeries {
     pub fn delta(&self) -> HistogramDelta {
         let lifetime = self.count.len() < 2;
         let reset = self.count.windows(2).any(|pair| pair[1] < pair[0]);
-        let base = |values: &[f64]| if lifetime { values.last().copied().unwrap_or(0.0) } else { growth(values) };
+        let base = |values: &[f64]| if lifetime { values.last().copied().unwrap_or(0.0) } else { steps(values).sum() };
         let mut below = 0.0;
         let buckets = self
             .last
@@ -77,13 +78,8 @@ impl HistogramSeries {
 
     /// Sum and count gained from each scrape to the next.
     pub fn steps(&self) -> Vec<(f64, f64)> {
-        let up = |pair: &[f64]| if pair[1] >= pair[0] { pair[1] - pair[0] } else { pair[1].max(0.0) };
-        self.sum.windows(2).zip(self.count.windows(2)).map(|(sums, counts)| (up(sums), up(counts))).collect()
+        steps(&self.sum).zip(steps(&self.count)).collect()
     }
-}
-
-fn growth(values: &[f64]) -> f64 {
-    values.windows(2).map(|pair| if pair[1] >= pair[0] { pair[1] - pair[0] } else { pair[1].max(0.0) }).sum()
 }
 
 pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {

@@ -48,13 +48,13 @@ impl Series {
         match self.value.as_slice() {
             [] => 0.0,
             [lone] => *lone,
-            values => values.windows(2).map(|pair| step(pair[0], pair[1])).sum(),
+            values => steps(values).sum(),
         }
     }
 
     /// Growth of a counter from each value to the next.
     pub fn steps(&self) -> Vec<f64> {
-        self.value.windows(2).map(|pair| step(pair[0], pair[1])).collect()
+        steps(&self.value).collect()
     }
 
     /// Value at exactly `t_ns`, else the last one before it.
@@ -73,8 +73,9 @@ impl Series {
     }
 }
 
-fn step(from: f64, to: f64) -> f64 {
-    if to >= from { to - from } else { to.max(0.0) }
+/// Steps of a running total: after a drop the new value counts from zero.
+pub(super) fn steps(values: &[f64]) -> impl Iterator<Item = f64> + '_ {
+    values.windows(2).map(|pair| if pair[1] >= pair[0] { pair[1] - pair[0] } else { pair[1].max(0.0) })
 }
 
 /// Puts the rows of `samples` where they belong: scraped series per engine, host series, figures.

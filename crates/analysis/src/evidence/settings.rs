@@ -1,6 +1,6 @@
 //! Effective settings: the most trusted source of each wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capture::Capture;
 use capture::settings::source_rank;
@@ -63,9 +63,9 @@ impl Settings {
         &self.conflicts
     }
 
-    /// The effective setting of `key`, with or without the `config.` prefix.
+    /// The effective setting of `key` (`config.max_num_seqs`).
     pub fn get(&self, key: &str) -> Option<&Setting> {
-        self.effective.get(key).or_else(|| self.effective.get(&format!("config.{key}")))
+        self.effective.get(key)
     }
 
     /// A numeric setting.
@@ -80,6 +80,13 @@ impl Settings {
             "0" | "0.0" | "false" | "False" => Some(false),
             _ => None,
         }
+    }
+
+    /// Keys whose values differ from these to `after`, in key order, with both values; `None` where one side has none.
+    pub fn differing<'a>(&'a self, after: &'a Self) -> Vec<(&'a str, Option<&'a str>, Option<&'a str>)> {
+        let keys: BTreeSet<&str> = self.iter().chain(after.iter()).map(|(key, _)| key).collect();
+        let value = |settings: &'a Self, key: &str| settings.get(key).map(|setting| setting.value.as_str());
+        keys.into_iter().map(|key| (key, value(self, key), value(after, key))).filter(|(_, before, after)| before != after).collect()
     }
 
     /// All effective settings in key order.

@@ -2,7 +2,7 @@
 
 use crate::contract::Layer;
 use crate::evidence::Series;
-use crate::gates::{Gate, budget_share};
+use crate::gates::{Gate, KV_NEAR_FULL, budget_share};
 use crate::law::coalesced_share;
 use crate::phase::Phase;
 use crate::precedence::SHARING_ID;
@@ -87,7 +87,7 @@ question!(
 );
 
 question!(CLIENT_GAP, "lost outside the server?", "Does the client wait longer for the first token than the server takes?", |s, _| {
-    let Some(server) = s.evidence.observed("server.ttft").and_then(|d| d.mean()) else { return Asked::cannot_tell("no server histogram") };
+    let Some(server) = s.evidence.mean("server.ttft") else { return Asked::cannot_tell("no server histogram") };
     if s.evidence.client.is_empty() {
         return Asked::cannot_tell("no client evidence");
     }
@@ -108,7 +108,7 @@ question!(QUEUE_OR_PREFILL, "queue or prefill?", "Which is larger before the fir
 });
 
 question!(KV_FULL, "KV full?", "Is the KV cache full while requests wait?", |s, _| match s.load.kv_usage_max {
-    Some(usage) => Asked::yes_no(usage >= 0.9, percent(usage)).eliminating(Layer::Memory, "no"),
+    Some(usage) => Asked::yes_no(usage >= KV_NEAR_FULL, percent(usage)).eliminating(Layer::Memory, "no"),
     None => Asked::cannot_tell("KV usage is not exported"),
 });
 
@@ -119,7 +119,7 @@ question!(PREEMPTED, "preempted?", "Were running requests pushed out?", |s, _| m
 {
     Some(0.0) => Asked::new("no", "0"),
     Some(preempted) => {
-        let finished = if s.load.finished > 0.0 { s.load.finished } else { s.evidence.figures.typical("client.completed").unwrap_or(0.0) };
+        let finished = s.load.finished_or_typed(s.evidence);
         Asked::new("yes", if finished > 0.0 { format!("{} over {} finished", count(preempted), count(finished)) } else { count(preempted) })
     }
     None => Asked::cannot_tell("no preemption counter"),
@@ -183,14 +183,7 @@ question!(PREFILL_OWN, "prefill its own?", "Is prefill time what the request's o
 });
 
 question!(CLIENT_LIMITED, "client the limit?", "Is the load client itself the limit?", |s, _| {
-    let growth = |signal: &str| {
-        s.evidence
-            .host
-            .iter()
-            .find(|(name, _)| name.starts_with(signal) && name.contains("role=\"load_client"))
-            .map(|(_, series)| Series::growth(series))
-    };
-    match growth("proc.runqueue_wait{").zip(growth("proc.run_time{")) {
+    match s.evidence.client_cpu_s() {
         Some((wait, run)) if run > 0.0 => Asked::yes_no(wait > run, format!("{} s waiting for CPU per second it ran", digits(wait / run))),
         _ => Asked::cannot_tell("the client's own CPU was not recorded"),
     }
@@ -303,18 +296,14 @@ question!(SPECULATION, "drafts pay?", "Do accepted drafts repay their cost?", |s
 });
 question!(CONFIG_DIFFERENCES, "other settings differ?", "Did other settings change with the feature?", |s, _| {
     let Some(base) = &s.baseline else { return Asked::cannot_tell("no arm without the feature") };
-    let differing: Vec<&str> = s
-        .evidence
-        .settings
-        .iter()
-        .filter(|(key, setting)| base.evidence.settings.get(key).is_some_and(|other| other.value != setting.value))
-        .map(|(key, _)| key)
-        .collect();
+    let both =
+        base.evidence.settings.differing(&s.evidence.settings).into_iter().filter(|(_, before, after)| before.is_some() && after.is_some());
+    let differing: Vec<&str> = both.map(|(key, ..)| key).collect();
     Asked::yes_no(!differing.is_empty(), differing.join(" "))
 });
 question!(SERVER_CLEAN, "server clean?", "Is the server's own account clean?", |s, _| {
     let inside: f64 = [Phase::Api, Phase::Queue, Phase::Prefill].into_iter().map(|phase| excess_s(s, phase)).sum();
-    let Some(server) = s.evidence.observed("server.ttft").and_then(|d| d.mean()) else { return Asked::cannot_tell("no server histogram") };
+    let Some(server) = s.evidence.mean("server.ttft") else { return Asked::cannot_tell("no server histogram") };
     Asked::yes_no(inside < 0.25 * server, format!("{} of its {} TTFT in excess", seconds(inside), seconds(server)))
 });
 question!(CONNECT, "connecting?", "Do connections take the time?", |s, _| {

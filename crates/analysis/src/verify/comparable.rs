@@ -4,6 +4,7 @@ use capture::Capture;
 
 use super::{signed_percent, within};
 use crate::evidence::Evidence;
+use crate::gates::Gates;
 use crate::load::Load;
 use crate::stats::ks_distance;
 use crate::words::digits;
@@ -36,7 +37,7 @@ pub(super) fn compare(before: &Capture, after: &Capture, b: &Evidence, a: &Evide
     {
         lines.extend(lengths(what, b, a, value));
     }
-    let (bl, al) = (Load::read(b, 0.0, 0), Load::read(a, 0.0, 0));
+    let (bl, al) = (Load::read(b, &Gates::read(b)), Load::read(a, &Gates::read(a)));
     if lines.iter().all(|line| !line.contains("lengths")) {
         lines.extend(mean_lengths(&bl, &al));
     }
