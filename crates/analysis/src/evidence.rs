@@ -84,7 +84,7 @@ pub struct Evidence {
     pub client: Vec<RequestRow>,
     /// Requests at a gateway, by receive time.
     pub gateway: Vec<RequestRow>,
-    /// Gaps between delivered chunks at the client, by request (index into `client`).
+    /// Gaps between delivered chunks at the client.
     pub gaps: Vec<Gap>,
     /// Sweep points, if the arm is a sweep.
     pub sweep_point_count: usize,

@@ -1,6 +1,8 @@
 //! Histograms over time: sums, counts and buckets as differences between scrapes.
 
-use capture::Capture;
+use std::collections::BTreeMap;
+
+use capture::{Capture, Name};
 
 use super::series::steps;
 use super::{Evidence, engine_of, with_labels};
@@ -82,22 +84,34 @@ impl HistogramSeries {
     }
 }
 
+/// Rows of one signal and label set, gathered before their names are taken apart once.
+#[derive(Default)]
+struct Rows {
+    series: HistogramSeries,
+    last: usize,
+}
+
 pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let table = &capture.tables.histograms;
+    let mut gathered: BTreeMap<(Name, Name), Rows> = BTreeMap::new();
     for at in 0..table.t_ns.len() {
         if table.run_idx[at] != evidence.run_idx {
             continue;
         }
-        let (id, rest) = engine_of(capture.text(table.labels[at]));
-        let name = with_labels(capture.text(table.signal[at]), &rest);
-        let series = evidence.engines.entry(id).or_default().histograms.entry(name).or_default();
-        series.t_ns.push(table.t_ns[at]);
-        series.sum.push(table.sum[at]);
-        series.count.push(table.count[at]);
+        let rows = gathered.entry((table.signal[at], table.labels[at])).or_default();
+        let series = &mut rows.series;
         if series.first.is_empty() {
             series.first.clone_from(&table.cumulative[at]);
         }
-        series.bounds.clone_from(&table.bounds[at]);
-        series.last.clone_from(&table.cumulative[at]);
+        series.t_ns.push(table.t_ns[at]);
+        series.sum.push(table.sum[at]);
+        series.count.push(table.count[at]);
+        rows.last = at;
+    }
+    for ((signal, labels), Rows { mut series, last }) in gathered {
+        series.bounds.clone_from(&table.bounds[last]);
+        series.last.clone_from(&table.cumulative[last]);
+        let (id, rest) = engine_of(capture.text(labels));
+        evidence.engines.entry(id).or_default().histograms.insert(with_labels(capture.text(signal), &rest), series);
     }
 }

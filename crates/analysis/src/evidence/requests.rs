@@ -1,13 +1,11 @@
 //! Request rows at the client and at a gateway, and the gaps inside their streams.
 
-use std::collections::HashMap;
-
 use capture::Capture;
 
 use super::Evidence;
 
 /// One finished attempt as one vantage saw it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRow {
     /// Sent (client) or received (gateway), host clock, ns.
     pub t_sent_ns: i64,
@@ -27,10 +25,6 @@ pub struct RequestRow {
     pub tokens_in: Option<i64>,
     /// Output tokens.
     pub tokens_out: Option<i64>,
-    /// Replica.
-    pub replica: String,
-    /// Class.
-    pub class: String,
     /// True when it ended well.
     pub ok: bool,
 }
@@ -50,8 +44,6 @@ impl RequestRow {
 /// One gap between delivered chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Index into `Evidence::client`.
-    pub request_idx: u32,
     /// Arrival of the later chunk, host clock, ns.
     pub t_end_ns: i64,
     /// Length, ns.
@@ -61,7 +53,6 @@ pub struct Gap {
 pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let table = &capture.tables.requests;
     let (client, gateway) = (capture.names.find("client"), capture.names.find("gateway"));
-    let mut index: HashMap<(u32, u32, u32), u32> = HashMap::new();
     for at in 0..table.t_sent_ns.len() {
         if table.run_idx[at] != evidence.run_idx {
             continue;
@@ -78,12 +69,9 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
             t_done_ns: table.t_done_ns[at].or(table.t_last_token_ns[at]),
             tokens_in: table.tokens_in[at],
             tokens_out: table.tokens_out[at],
-            replica: capture.text(table.replica[at]).to_string(),
-            class: capture.text(table.class[at]).to_string(),
             ok: status_ok && !failed,
         };
         if Some(table.vantage[at]) == client {
-            index.insert((table.source_idx[at].0, table.request_id[at].0, table.attempt[at]), evidence.client.len() as u32);
             evidence.client.push(row);
         } else if Some(table.vantage[at]) == gateway {
             evidence.gateway.push(row);
@@ -92,10 +80,7 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let chunks = &capture.tables.chunks;
     for at in 0..chunks.t_ns.len() {
         if chunks.run_idx[at] == evidence.run_idx && Some(chunks.vantage[at]) == client && chunks.chunk_idx[at] > 0 {
-            let key = (chunks.source_idx[at].0, chunks.request_id[at].0, chunks.attempt[at]);
-            if let Some(&request_idx) = index.get(&key) {
-                evidence.gaps.push(Gap { request_idx, t_end_ns: chunks.t_ns[at], gap_ns: chunks.gap_ns[at] });
-            }
+            evidence.gaps.push(Gap { t_end_ns: chunks.t_ns[at], gap_ns: chunks.gap_ns[at] });
         }
     }
 }
