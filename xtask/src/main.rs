@@ -6,6 +6,7 @@
 
 mod bench;
 mod case;
+mod cases;
 #[cfg(test)]
 mod edges;
 mod generate;

@@ -2,21 +2,25 @@
 //!
 //! Blame is not gain: a fix may move the wait elsewhere, so the table is printed, not asserted.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::cases;
 use crate::workspace::{program, root, stdout_of};
 
 /// Prints a row per pair of a found case and its fixed twin.
 pub(super) fn print(binary: &Path) -> anyhow::Result<()> {
     println!("\n{:<44}{:>8}{:>14}{:>14}", "twin test", "owned", "TTFT removed", "e2e removed");
-    for (case, twin) in pairs(&root().join("cases"))? {
-        let (fault, fix) = (diagnose(binary, &case)?, diagnose(binary, &twin)?);
+    let folder = root().join("cases");
+    let cases = cases::read(&folder)?;
+    for case in cases.iter().filter(|case| case.expected == "found" && !case.twin.is_empty()) {
+        let twin = cases.iter().find(|other| other.folder == folder.join(&case.twin));
+        let twin = twin.with_context(|| format!("`{}` names the twin `{}`, which is no case", case.folder.display(), case.twin))?;
+        let (fault, fix) = (diagnose(binary, &case.artifacts)?, diagnose(binary, &twin.artifacts)?);
         let owned = fault.pointer("/verdict/explained").and_then(serde_json::Value::as_f64);
         let removed = |value: fn(&serde_json::Value) -> Option<f64>| Some(1.0 - value(&fix)? / value(&fault).filter(|s| *s > 0.0)?);
-        let name = case.strip_prefix(root().join("cases")).unwrap_or(&case).display().to_string();
+        let name = case.folder.strip_prefix(&folder).unwrap_or(&case.folder).display().to_string();
         println!("{:<44}{:>8}{:>14}{:>14}", name, show(owned), show(removed(first_token_s)), show(removed(whole_s)));
     }
     println!("owned is a share of the excess; removed is 1 - fix / fault of the mean. Equal where the fix repairs and the floor is small.");
@@ -38,28 +42,9 @@ fn first_token_s(report: &serde_json::Value) -> Option<f64> {
     Some(whole_s(report)? - decode)
 }
 
-fn diagnose(binary: &Path, case: &Path) -> anyhow::Result<serde_json::Value> {
-    let table: toml::Table = fs::read_to_string(case.join("case.toml"))?.parse()?;
-    let artifacts = case.join(table.get("artifacts").and_then(toml::Value::as_str).unwrap_or("artifacts"));
+fn diagnose(binary: &Path, artifacts: &Path) -> anyhow::Result<serde_json::Value> {
     let binary = binary.to_str().context("the program's path is not UTF-8")?;
     let artifacts = artifacts.to_str().context("a case's path is not UTF-8")?;
     let text = stdout_of(&mut program(binary, &["diagnose", "--json", "--exit-zero", artifacts]))?;
     serde_json::from_str(&text).with_context(|| format!("`{artifacts}` gave no report"))
-}
-
-/// Found cases with the folder of their twin, in path order.
-fn pairs(cases: &Path) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
-    let mut pairs = Vec::new();
-    for check in fs::read_dir(cases).into_iter().flatten().flatten() {
-        for case in fs::read_dir(check.path()).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            let Ok(text) = fs::read_to_string(case.join("case.toml")) else { continue };
-            let table: toml::Table = text.parse()?;
-            let text = |key: &str| table.get(key).and_then(toml::Value::as_str).unwrap_or_default();
-            if text("expected") == "found" && !text("twin").is_empty() {
-                pairs.push((case.clone(), cases.join(text("twin"))));
-            }
-        }
-    }
-    pairs.sort();
-    Ok(pairs)
 }

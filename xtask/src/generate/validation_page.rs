@@ -2,28 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use analysis::checks::CHECKS;
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 
 use super::NOTICE;
+use crate::cases;
 
 /// Provenances, best first.
 const BEST_FIRST: [&str; 5] = ["recorded", "trace", "report", "simulated", "typed"];
 
-/// What stands in a `case.toml`, as far as this page needs it.
-struct Case {
-    check: String,
-    expected: String,
-    provenance: String,
-    look_alike_of: String,
-}
-
 /// The page.
 pub(super) fn render(root: &Path) -> anyhow::Result<String> {
-    let cases = read(&root.join("cases"))?;
+    let cases = cases::read(&root.join("cases"))?;
     let mut page = format!("{NOTICE}\n# On what each failure mode was tried\n\n");
     page.push_str("Cases shipped in `cases/`, by the failure mode that must be found. A failure mode that only typed or simulated\n");
     page.push_str("evidence ever exercised is printed *unvalidated* and its confidence stops at 0.6.\n\n");
@@ -47,22 +39,4 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
     let count = |expected: &str| cases.iter().filter(|case| case.expected == expected).count();
     writeln!(page, "\n{} cases must be called healthy, {} must be called undecided.", count("healthy"), count("insufficient"))?;
     Ok(page)
-}
-
-fn read(folder: &Path) -> anyhow::Result<Vec<Case>> {
-    let mut files: Vec<PathBuf> = Vec::new();
-    for check in fs::read_dir(folder).into_iter().flatten().flatten() {
-        for case in fs::read_dir(check.path()).into_iter().flatten().flatten() {
-            files.push(case.path().join("case.toml"));
-        }
-    }
-    files.retain(|path| path.is_file());
-    files.sort();
-    files.iter().map(|path| parse(path).with_context(|| format!("could not read `{}`", path.display()))).collect()
-}
-
-fn parse(path: &Path) -> anyhow::Result<Case> {
-    let table: toml::Table = fs::read_to_string(path)?.parse()?;
-    let text = |key: &str| table.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_string();
-    Ok(Case { check: text("check"), expected: text("expected"), provenance: text("provenance"), look_alike_of: text("look_alike_of") })
 }

@@ -1,45 +1,16 @@
 //! Every failure mode comes with three cases: found, the same system fixed, and a look-alike that is something else.
 
-use std::fs;
 use std::path::Path;
 
 use analysis::checks::CHECKS;
-use anyhow::Context as _;
-use toml::{Table, Value};
 
 use super::Breach;
-
-/// What the rule needs to know of one case.
-#[derive(Clone, Debug, Default)]
-struct Case {
-    expected: String,
-    check: String,
-    twin: String,
-    look_alike_of: String,
-}
+use crate::cases::{self, Case};
 
 /// Failure modes that lack one of the three.
 pub(super) fn breaches(cases: &Path) -> anyhow::Result<Vec<Breach>> {
-    let mut found = Vec::new();
-    collect(cases, &mut found)?;
+    let found = cases::read(cases)?;
     Ok(CHECKS.iter().flat_map(|check| missing(check.id, &found)).collect())
-}
-
-fn collect(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
-    let path = folder.join("case.toml");
-    if path.is_file() {
-        let table: Table = fs::read_to_string(&path)?.parse().with_context(|| format!("could not parse `{}`", path.display()))?;
-        let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
-        cases.push(Case { expected: text("expected"), check: text("check"), twin: text("twin"), look_alike_of: text("look_alike_of") });
-        return Ok(());
-    }
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, cases)?;
-        }
-    }
-    Ok(())
 }
 
 fn missing(check: &str, cases: &[Case]) -> Vec<Breach> {
@@ -58,7 +29,7 @@ mod tests {
     use super::*;
 
     fn case(expected: &str, check: &str, twin: &str, look_alike_of: &str) -> Case {
-        Case { expected: expected.into(), check: check.into(), twin: twin.into(), look_alike_of: look_alike_of.into() }
+        Case { expected: expected.into(), check: check.into(), twin: twin.into(), look_alike_of: look_alike_of.into(), ..Case::default() }
     }
 
     fn lacks(cases: &[Case]) -> Vec<String> {

@@ -1,0 +1,63 @@
+//! The cases below `cases/`: what each `case.toml` says of its folder, read in one place for every verb that counts or pairs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use toml::{Table, Value};
+
+/// One case; words that its `case.toml` leaves out are empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Case {
+    /// Where it lies.
+    pub(crate) folder: PathBuf,
+    /// `found`, `healthy` or `insufficient`.
+    pub(crate) expected: String,
+    /// The failure mode that must be found.
+    pub(crate) check: String,
+    /// Where its evidence comes from: `recorded`, `simulated`, `typed` and so on.
+    pub(crate) provenance: String,
+    /// Folder of the same system fixed, below `cases/`.
+    pub(crate) twin: String,
+    /// The failure mode it must not be taken for.
+    pub(crate) look_alike_of: String,
+    /// Folder or file of its evidence.
+    pub(crate) artifacts: PathBuf,
+}
+
+/// Every case below `folder`, in path order; none where there is no such folder.
+pub(crate) fn read(folder: &Path) -> anyhow::Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    collect(folder, &mut cases)?;
+    cases.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(cases)
+}
+
+fn collect(folder: &Path, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+    let path = folder.join("case.toml");
+    if path.is_file() {
+        cases.push(parse(folder, &path).with_context(|| format!("could not read `{}`", path.display()))?);
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, cases)?;
+        }
+    }
+    Ok(())
+}
+
+fn parse(folder: &Path, path: &Path) -> anyhow::Result<Case> {
+    let table: Table = fs::read_to_string(path)?.parse()?;
+    let text = |key: &str| table.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
+    Ok(Case {
+        folder: folder.to_path_buf(),
+        expected: text("expected"),
+        check: text("check"),
+        provenance: text("provenance"),
+        twin: text("twin"),
+        look_alike_of: text("look_alike_of"),
+        artifacts: folder.join(table.get("artifacts").and_then(Value::as_str).unwrap_or("artifacts")),
+    })
+}
