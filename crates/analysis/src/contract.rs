@@ -2,6 +2,9 @@
 //!
 //! Analysis fills it, every view reads it, `--json` prints it. Fields are added, never renamed, within a version.
 //! All `_ns` fields are integers; seconds appear only where a person reads them.
+//!
+//! One file though long: it is the one list of what a report may hold, looked up rather than read, and much of it is docs
+//! that the JSON schema prints.
 
 use std::collections::BTreeMap;
 
