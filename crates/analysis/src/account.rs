@@ -187,33 +187,39 @@ impl Budget {
             self.left_ns -= part;
         }
     }
+
+    fn total_ns(&self) -> i64 {
+        self.left_ns + self.parts.values().sum::<i64>()
+    }
 }
 
-fn from_server(server: &ServerMeans) -> RequestAccount {
-    let total_ns = to_ns(server.e2e_s, server.n);
-    let mut first = Budget::new(to_ns(server.ttft_s, server.n).min(total_ns));
-    let first_token_ns = first.left_ns;
-    first.put(Phase::Queue, to_ns(server.queue_s, server.n));
-    first.put(Phase::Prefill, to_ns(server.prefill_s, server.n));
-    if server.queue_s + server.prefill_s > 0.0 {
-        first.put(Phase::Api, first.left_ns);
-    }
-    let mut rest = Budget::new(total_ns - first_token_ns);
-    rest.put(Phase::Decode, to_ns(server.decode_s, server.n));
+/// The account of means: what was put before the first token and after it, the rest unattributed.
+fn from_budgets(first: Budget, rest: Budget) -> RequestAccount {
+    let first_token_ns = first.total_ns();
+    let total_ns = first_token_ns + rest.total_ns();
     let mut parts = first.parts;
-    parts.append(&mut rest.parts);
+    parts.extend(rest.parts);
     RequestAccount {
-        vantage: "server",
-        n: server.n.round() as u64,
         total_ns,
         first_token_ns,
         parts,
         unattributed_ns: first.left_ns + rest.left_ns,
         unattributed_first_ns: first.left_ns,
-        tail: None,
-        lifetime: server.lifetime,
-        server_over_client: None,
+        ..RequestAccount::default()
     }
+}
+
+fn from_server(server: &ServerMeans) -> RequestAccount {
+    let total_ns = to_ns(server.e2e_s, server.n);
+    let mut first = Budget::new(to_ns(server.ttft_s, server.n).min(total_ns));
+    let mut rest = Budget::new(total_ns - first.left_ns);
+    first.put(Phase::Queue, to_ns(server.queue_s, server.n));
+    first.put(Phase::Prefill, to_ns(server.prefill_s, server.n));
+    if server.queue_s + server.prefill_s > 0.0 {
+        first.put(Phase::Api, first.left_ns);
+    }
+    rest.put(Phase::Decode, to_ns(server.decode_s, server.n));
+    RequestAccount { vantage: "server", n: server.n.round() as u64, lifetime: server.lifetime, ..from_budgets(first, rest) }
 }
 
 /// Integral of waiting over all engines, request-seconds.
@@ -334,24 +340,10 @@ fn from_figures(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestAcco
     let Some(whole) = whole.filter(|whole| whole.is_finite() && *whole > 0.0 && *whole < 1e7) else { return RequestAccount::default() };
     let total_ns = to_ns(whole, 1.0);
     let mut first = Budget::new(to_ns(ttft.unwrap_or(0.0), 1.0).min(total_ns));
-    let first_token_ns = first.left_ns;
+    let mut rest = Budget::new(total_ns - first.left_ns);
     put_typed_first_token(evidence, baseline, whole, &mut first);
-    let mut rest = Budget::new(total_ns - first_token_ns);
     rest.put(Phase::Decode, decode.map_or(rest.left_ns, |decode| to_ns(decode, 1.0)));
-    let mut parts = first.parts;
-    parts.append(&mut rest.parts);
-    RequestAccount {
-        vantage: "typed",
-        n: 1,
-        total_ns,
-        first_token_ns,
-        parts,
-        unattributed_ns: first.left_ns + rest.left_ns,
-        unattributed_first_ns: first.left_ns,
-        tail: None,
-        lifetime: false,
-        server_over_client: None,
-    }
+    RequestAccount { vantage: "typed", n: 1, ..from_budgets(first, rest) }
 }
 
 fn put_typed_first_token(evidence: &Evidence, baseline: Option<&Evidence>, whole_s: f64, first: &mut Budget) {

@@ -200,6 +200,15 @@ pub(crate) fn predicted(prediction: &Prediction) -> Predicted {
     Predicted { label: clean::name(label, NAME_LIMIT), from: moved.from.unwrap_or_default(), to }
 }
 
+/// What a prediction is to the change: the one that decides, a guard that must hold, or neither (empty).
+pub(crate) fn part(prediction: &Prediction) -> &'static str {
+    match (prediction.primary, prediction.guard) {
+        (true, _) => "decides",
+        (false, true) => "guard",
+        (false, false) => "",
+    }
+}
+
 /// What a finding is to the symptom, in words.
 pub(crate) fn role(finding: &Finding) -> String {
     match (finding.role, finding.explained) {

@@ -74,14 +74,7 @@ fn write_advice(page: &mut Page, report: &Report) {
         }
         let rows = advice.predictions.iter().map(|prediction| {
             let words = phrases::predicted(prediction);
-            let part = if prediction.primary {
-                "decides"
-            } else if prediction.guard {
-                "guard"
-            } else {
-                ""
-            };
-            vec![text(&words.label), code(&prediction.signal), text(&words.from), text(&words.to), part.to_owned()]
+            vec![text(&words.label), code(&prediction.signal), text(&words.from), text(&words.to), phrases::part(prediction).to_owned()]
         });
         page.table(&["expect", "signal", "now >", "after >", ""], rows.collect());
         if !advice.throughput.is_empty() {

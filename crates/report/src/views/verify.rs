@@ -74,10 +74,9 @@ fn row(predicted: &PredictionOutcome) -> Row {
     let words = phrases::predicted(prediction);
     // Before and after in one unit and precision: the after side is written as an interval without width.
     let measured = figures::movement(predicted.before, predicted.after.map(|after| [after, after]), &prediction.unit);
-    let part = match (prediction.primary, prediction.guard) {
-        (true, _) => " (decides)",
-        (false, true) => " (guard)",
-        (false, false) => "",
+    let part = match phrases::part(prediction) {
+        "" => String::new(),
+        part => format!(" ({part})"),
     };
     Row {
         cells: [

@@ -31,14 +31,7 @@ fn hypothesis(advice: &Hypothesis) -> Html {
         [present, phrases::interruption(&advice.change)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     let rows = advice.predictions.iter().map(|prediction| {
         let words = phrases::predicted(prediction);
-        let role = if prediction.primary {
-            "decides"
-        } else if prediction.guard {
-            "guard"
-        } else {
-            ""
-        };
-        let label = Html::join([Html::text(&words.label), Html::markup(" "), text_element("small", "", role)]);
+        let label = Html::join([Html::text(&words.label), Html::markup(" "), text_element("small", "", phrases::part(prediction))]);
         vec![
             label,
             Html::text(&words.from),
