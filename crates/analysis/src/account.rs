@@ -4,6 +4,8 @@
 //! engine made but nobody delivered is `stream`, not `decode`: the account says what the caller waited for.
 //! All sizes are integers (request-nanoseconds); the parts and `unattributed` add up to the whole exactly.
 
+mod typed;
+
 use std::collections::BTreeMap;
 
 use crate::evidence::{Evidence, RequestRow};
@@ -14,6 +16,8 @@ use crate::phase::Phase;
 pub struct RequestAccount {
     /// `client`, `server`, `typed`, or empty when nothing is known.
     pub vantage: &'static str,
+    /// What one of `n` is: a request, unless typed figures tell only of a token or a step.
+    pub unit: AccountUnit,
     /// Requests in it.
     pub n: u64,
     /// Sum of whole requests, ns.
@@ -32,6 +36,32 @@ pub struct RequestAccount {
     pub lifetime: bool,
     /// Requests the server finished over requests the client saw, where both are used.
     pub server_over_client: Option<f64>,
+}
+
+/// What an account is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccountUnit {
+    /// Whole requests.
+    #[default]
+    Request,
+    /// One output token: only a time per token or a token rate was typed.
+    Token,
+    /// One engine step.
+    Step,
+    /// The prompt of one request, or one prompt token where only a rate was typed.
+    Prompt,
+}
+
+impl AccountUnit {
+    /// The word used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Token => "token",
+            Self::Step => "step",
+            Self::Prompt => "prompt",
+        }
+    }
 }
 
 /// The slow tail: requests at or above a quantile of the whole.
@@ -89,7 +119,7 @@ impl RequestAccount {
         } else if let Some(server) = server {
             from_server(&server)
         } else {
-            from_figures(evidence, baseline)
+            typed::read(evidence, baseline)
         }
     }
 }
@@ -263,6 +293,7 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
     parts.insert(Phase::Decode, total_ns - first_token_ns);
     RequestAccount {
         vantage: "client",
+        unit: AccountUnit::Request,
         n: rows.len() as u64,
         total_ns,
         first_token_ns,
@@ -327,54 +358,4 @@ fn tail(rows: &[&RequestRow], parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
     let mut parts = first.parts;
     parts.insert(Phase::Decode, total_ns - first_ns);
     Some(Tail { quantile: TAIL_QUANTILE, n: slow.len() as u64, total_ns, parts })
-}
-
-/// One typical request from typed figures.
-fn from_figures(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestAccount {
-    let figures = &evidence.figures;
-    let either = |quantity: &str| figures.typical(&format!("client.{quantity}")).or_else(|| figures.typical(&format!("server.{quantity}")));
-    let ttft = either("ttft").or_else(|| figures.highest("client.ttft"));
-    let output = figures.typical("server.output_tokens");
-    let decode = either("tpot").zip(output).map(|(tpot, tokens)| tpot * (tokens - 1.0).max(0.0));
-    let whole = either("e2e").or_else(|| ttft.zip(decode).map(|(ttft, decode)| ttft + decode)).or(ttft);
-    let Some(whole) = whole.filter(|whole| whole.is_finite() && *whole > 0.0 && *whole < 1e7) else { return RequestAccount::default() };
-    let total_ns = to_ns(whole, 1.0);
-    let mut first = Budget::new(to_ns(ttft.unwrap_or(0.0), 1.0).min(total_ns));
-    let mut rest = Budget::new(total_ns - first.left_ns);
-    put_typed_first_token(evidence, baseline, whole, &mut first);
-    rest.put(Phase::Decode, decode.map_or(rest.left_ns, |decode| to_ns(decode, 1.0)));
-    RequestAccount { vantage: "typed", n: 1, ..from_budgets(first, rest) }
-}
-
-fn put_typed_first_token(evidence: &Evidence, baseline: Option<&Evidence>, whole_s: f64, first: &mut Budget) {
-    let figures = &evidence.figures;
-    let queue = figures.typical("server.queue_time").or_else(|| queue_by_little(evidence, whole_s));
-    if let Some(queue) = queue {
-        first.put(Phase::Queue, to_ns(queue, 1.0));
-    }
-    if let Some(prefill) = figures.typical("server.prefill_time") {
-        first.put(Phase::Prefill, to_ns(prefill, 1.0));
-    }
-    // The inner vantage is the server's own figures, else the same load without what stands in between.
-    let inner = |quantity: &str| {
-        figures.typical(&format!("server.{quantity}")).or_else(|| baseline?.figures.typical(&format!("client.{quantity}")))
-    };
-    if let Some((outer, inside)) = figures.typical("client.ttft").zip(inner("ttft")) {
-        let clumped = figures.typical("client.itl").zip(inner("itl")).is_some_and(|(outer, inside)| outer < 0.5 * inside);
-        if clumped {
-            first.put(Phase::Stream, to_ns(outer - inside, 1.0));
-        } else if figures.typical("server.ttft").is_some() {
-            first.put(Phase::Transfer, to_ns(outer - inside, 1.0));
-        }
-    }
-}
-
-/// Little's law on typed gauges: of `running + waiting` in the system, the waiting share of a whole request is queue.
-fn queue_by_little(evidence: &Evidence, whole_s: f64) -> Option<f64> {
-    let gauge = |name: &str| {
-        let scraped = evidence.engines.values().filter_map(|engine| engine.series(name)).map(crate::evidence::Series::max).reduce(f64::max);
-        scraped.or_else(|| evidence.figures.highest(name))
-    };
-    let (running, waiting) = (gauge("engine.running")?, gauge("engine.waiting")?);
-    (running + waiting > 0.0 && waiting > 0.0).then(|| whole_s * waiting / (running + waiting))
 }

@@ -33,6 +33,8 @@ pub enum End {
 pub struct Ownership {
     owned: BTreeMap<&'static str, BTreeMap<Phase, i64>>,
     unowned: BTreeMap<Phase, i64>,
+    /// Of the first-token time that no phase covers, what claims on unmeasured phases own.
+    pub owned_of_unsplit_ns: i64,
 }
 
 impl Ownership {
@@ -68,12 +70,25 @@ pub fn settle(ledger: &Ledger, claims: &[RankedClaim<'_>], end: End) -> Ownershi
     order.sort_by(|a, b| key(a, end).partial_cmp(&key(b, end)).unwrap_or(std::cmp::Ordering::Equal));
     for ranked in order {
         let phase = ranked.claim.phase;
-        let Some(left) = left.get_mut(&phase) else { continue };
-        let taken = take(&ledger, phase, left, &ranked.claim.what, end);
+        let taken = match left.get_mut(&phase) {
+            Some(left) => take(&ledger, phase, left, &ranked.claim.what, end),
+            None if phase.before_first_token() => take_unsplit(&ledger, &mut ownership, &ranked.claim.what, end),
+            None => continue,
+        };
         *ownership.owned.entry(ranked.owner).or_default().entry(phase).or_default() += taken;
     }
     ownership.unowned = left.into_iter().map(|(phase, cells)| (phase, cells.iter().sum())).collect();
     ownership
+}
+
+/// A share of the first-token time that was given without parts, as far as nobody owns it yet.
+fn take_unsplit(ledger: &Ledger, ownership: &mut Ownership, what: &Extent, end: End) -> i64 {
+    let Extent::Fraction { .. } = what else { return 0 };
+    let size = ledger.unsplit_first_ns.max(0);
+    let wanted = (share_at(what, end) * size as f64).round() as i64;
+    let taken = wanted.clamp(0, size - ownership.owned_of_unsplit_ns);
+    ownership.owned_of_unsplit_ns += taken;
+    taken
 }
 
 /// Rank, then intervals before fractions, then name: a total order that no input order disturbs.

@@ -67,6 +67,8 @@ pub struct Found {
     pub falsified_by: String,
     /// True when it explains nothing by itself.
     pub context_only: bool,
+    /// True when it is the bound of hardware or model and not a fault: it never is a cause.
+    pub limit: bool,
 }
 
 /// What a check would need.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use capture::Capture;
 
+use crate::arms::{are_of_one_system, is_elsewhere};
 use crate::check::{Answer, Check};
 use crate::checks::CHECKS;
 use crate::confidence::{potential_ns, undecided};
@@ -44,39 +45,50 @@ pub fn diagnose(capture: &Capture, options: &DiagnoseOptions<'_>) -> Report {
     let other: Option<(&Capture, Evidence)> = options.baseline.map(|capture| (capture, Evidence::read(capture, 0)));
     let stated =
         options.symptom.clone().or_else(|| Some(capture.manifest.subject.stated_symptom.clone()).filter(|symptom| !symptom.is_empty()));
-    let mut best: Option<Draft<'_>> = None;
+    let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(arms.len());
     for evidence in &arms {
         let baseline = match &other {
             Some((base, base_evidence)) => Some(Situation::read(&base.manifest.subject, base_evidence, None, &options.slo)),
-            None if evidence.run_idx > 0 => Some(Situation::read(&capture.manifest.subject, &arms[0], None, &options.slo)),
+            None if evidence.run_idx > 0 && are_of_one_system(&arms[0], evidence) => {
+                Some(Situation::read(&capture.manifest.subject, &arms[0], None, &options.slo))
+            }
             None => None,
         };
-        let situation = Situation::read(&capture.manifest.subject, evidence, baseline, &options.slo);
-        let draft = draft(situation, stated.as_deref());
-        if best.as_ref().is_none_or(|best| weight(&draft) > weight(best)) {
-            best = Some(draft);
-        }
+        let situation = Situation::read(&capture.manifest.subject, evidence, baseline, &options.slo).among(&arms);
+        drafts.push(draft(situation, stated.as_deref()));
     }
-    let draft = best.expect("a capture has at least one arm");
-    report(capture, options, &draft)
+    let most = (0..drafts.len()).max_by_key(|&at| (weight(&drafts, at), std::cmp::Reverse(at)));
+    report(capture, options, &drafts[most.expect("a capture has at least one arm")])
 }
 
-/// What a verdict is worth when arms compete: localized over healthy over nothing, then whether anything was measured,
-/// then confidence, then share.
-fn weight(draft: &Draft<'_>) -> (u8, i64, i64, i64) {
+/// What a verdict is worth when arms compete: localized over healthy over nothing, then the system that is complained
+/// of over others, then whether anything was measured, then confidence, then share.
+fn weight(drafts: &[Draft<'_>], at: usize) -> (u8, bool, i64, i64, i64) {
+    let draft = &drafts[at];
     let verdict = &draft.decision.verdict;
     let status = match verdict.status {
         Status::Localized if verdict.check.is_some() => 3,
         Status::Localized => 2,
-        Status::Healthy => 1,
-        Status::InsufficientEvidence => 0,
+        // An arm that is well says nothing of one beside it that nobody could judge.
+        Status::Healthy if !has_undecided_sibling(drafts, draft) => 1,
+        Status::Healthy | Status::InsufficientEvidence => 0,
     };
     (
         status,
+        !is_elsewhere(draft.situation.evidence),
         i64::from(!draft.situation.account.is_empty()),
         (verdict.confidence * 1000.0) as i64,
         (verdict.explained.unwrap_or(0.0) * 1000.0) as i64,
     )
+}
+
+fn has_undecided_sibling(drafts: &[Draft<'_>], draft: &Draft<'_>) -> bool {
+    drafts.iter().any(|other| {
+        other.decision.verdict.status == Status::InsufficientEvidence
+            && !other.situation.account.is_empty()
+            && other.situation.evidence.run_idx != draft.situation.evidence.run_idx
+            && are_of_one_system(other.situation.evidence, draft.situation.evidence)
+    })
 }
 
 fn draft<'a>(situation: Situation<'a>, stated: Option<&str>) -> Draft<'a> {

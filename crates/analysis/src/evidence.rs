@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use capture::{Capture, labels};
 
-pub use figures::{Figure, Figures};
+pub use figures::{Figure, Figures, Point};
 pub use histograms::{HistogramDelta, HistogramSeries};
 pub use requests::{Gap, RequestRow};
 pub use series::Series;
@@ -72,6 +72,8 @@ pub struct Evidence {
     pub run_name: String,
     /// What differs from the first arm, as typed.
     pub changed: String,
+    /// Device of this arm where it states its own.
+    pub device: String,
     /// Engine instances in label order.
     pub engines: BTreeMap<EngineId, Engine>,
     /// Process and host series (labels `role`, `process`), by `signal{labels}`.
@@ -103,6 +105,7 @@ impl Evidence {
         for row in capture.tables.runs.rows().filter(|row| row.run_idx == run_idx) {
             capture.text(row.name).clone_into(&mut evidence.run_name);
             capture.text(row.changed).clone_into(&mut evidence.changed);
+            capture.text(row.device).clone_into(&mut evidence.device);
         }
         evidence.sweep_point_count = capture.tables.points.run_idx.iter().filter(|&&run| run == run_idx).count();
         series::read(capture, &mut evidence);

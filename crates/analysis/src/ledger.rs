@@ -18,6 +18,9 @@ pub struct Cell {
 /// All cells of one symptom's unit of analysis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
+    /// First-token time that no phase covers, request-ns. A claim on a phase before the first token that was not
+    /// measured by itself is served from here.
+    pub unsplit_first_ns: i64,
     cells: BTreeMap<Phase, Vec<Cell>>,
 }
 

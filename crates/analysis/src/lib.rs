@@ -4,11 +4,13 @@
 
 pub mod account;
 pub mod arbiter;
+pub mod arms;
 pub mod check;
 pub mod checks;
 pub mod claims;
 pub mod confidence;
 pub mod contract;
+pub mod decode_bound;
 pub mod diagnose;
 pub mod evidence;
 pub mod flags;

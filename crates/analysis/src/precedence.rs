@@ -5,6 +5,8 @@
 pub const OWN_FLOOR: u16 = 200;
 /// Rank of `sharing`: the price of batching.
 pub const SHARING: u16 = 210;
+/// Limits of hardware and model (`Found::limit`) claim from this rank on: what nobody else owns.
+pub const LIMITS: u16 = 220;
 /// Name of the floor's owner.
 pub const OWN_FLOOR_ID: &str = "own_floor";
 /// Name of sharing's owner.
@@ -17,7 +19,7 @@ mod tests {
     #[test]
     fn order_is_total_where_two_checks_share_a_phase() {
         for (at, a) in CHECKS.iter().enumerate() {
-            assert!(a.rank < super::OWN_FLOOR, "{} claims after the floor", a.id);
+            assert!(a.rank < super::OWN_FLOOR || a.rank > super::SHARING, "{} claims among the floor and sharing", a.id);
             for b in &CHECKS[at + 1..] {
                 let meet = a.phases.iter().any(|phase| b.phases.contains(phase));
                 assert!(!meet || a.rank != b.rank, "{} and {} share a phase and a rank", a.id, b.id);

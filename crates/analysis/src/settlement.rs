@@ -88,7 +88,7 @@ impl Settlement {
         shares.insert(SHARING_ID, share_of(SHARING_ID));
         let mut unowned_by_phase: BTreeMap<Option<Phase>, i64> =
             ledger.phases().map(|phase| (Some(phase), middle.unowned_in_ns(phase))).collect();
-        unowned_by_phase.insert(None, (size_ns - ledger.total_ns()).max(0));
+        unowned_by_phase.insert(None, (size_ns - ledger.total_ns() - middle.owned_of_unsplit_ns).max(0));
         let unowned_ns = unowned_by_phase.values().sum();
         Self { size_ns, loss_ns, shares, unowned_ns, unowned_by_phase, ownership: middle }
     }
@@ -114,6 +114,7 @@ pub fn found<'a>(answers: &'a [(&'static Check, Answer)]) -> impl Iterator<Item 
 
 fn ledger(situation: &Situation<'_>, scope: Scope) -> Ledger {
     let mut ledger = Ledger::default();
+    ledger.unsplit_first_ns = situation.account.unattributed_first_ns;
     for (&phase, &size_ns) in situation.account.parts.iter().filter(|(phase, _)| scope.covers(**phase)) {
         if phase == Phase::Queue && situation.load.engine_count <= 1 {
             let weights: Vec<(i64, i64, f64)> =
@@ -130,7 +131,8 @@ fn ledger(situation: &Situation<'_>, scope: Scope) -> Ledger {
 fn floor_claims(situation: &Situation<'_>, scope: Scope) -> Vec<(&'static str, u16, Claim)> {
     let mut claims = Vec::new();
     let mut claim = |owner, rank, phase, seconds: f64| {
-        let share = situation.share_of(phase, seconds);
+        let size = situation.phase_s(phase);
+        let share = if size > 0.0 { (seconds / size).clamp(0.0, 1.0) } else { 0.0 };
         if share > 0.0 {
             claims.push((owner, rank, Claim { phase, what: Extent::exactly(share), basis: Basis::Counterfactual }));
         }

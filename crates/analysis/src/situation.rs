@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use capture::Subject;
 
 use crate::account::RequestAccount;
+use crate::arms::are_of_one_system;
 use crate::evidence::Evidence;
 use crate::floors::{Floors, LimitSet, Sharing};
 use crate::gates::Gates;
@@ -37,6 +38,8 @@ pub struct Situation<'a> {
     pub unused_limits: Vec<String>,
     /// The other arm, read the same way.
     pub baseline: Option<Box<Situation<'a>>>,
+    /// All arms of the capture, this one among them.
+    pub arms: &'a [Evidence],
 }
 
 /// Utilization from which a server counts as saturated: at 0.85 the wait of a queue with ordinary spread is several
@@ -73,9 +76,35 @@ impl<'a> Situation<'a> {
             unused_limits,
             limits,
             baseline: baseline.map(Box::new),
+            arms: &[],
         };
         situation.sharing = situation.predict_sharing();
         situation
+    }
+
+    #[must_use]
+    /// The same among all arms of its capture, so that a check can compare them.
+    pub fn among(mut self, arms: &'a [Evidence]) -> Self {
+        self.arms = arms;
+        self
+    }
+
+    /// The other arms of this system in order, whatever they changed.
+    pub fn other_arms(&self) -> impl Iterator<Item = &'a Evidence> {
+        let here = self.evidence;
+        self.arms.iter().filter(move |arm| arm.run_idx != here.run_idx && are_of_one_system(here, arm))
+    }
+
+    /// True when figures were typed and no series over time stands behind them.
+    pub fn is_typed(&self) -> bool {
+        self.account.vantage == "typed" || (self.account.is_empty() && !self.evidence.has_timeline())
+    }
+
+    /// Seconds of a phase that a claim may size itself by: the phase, or, where first-token time was given without parts,
+    /// all of that.
+    pub fn claimable_s(&self, phase: Phase) -> f64 {
+        let size = self.account.mean_s(phase);
+        if size <= 0.0 && phase.before_first_token() { self.unsplit_first_token_s() } else { size }
     }
 
     /// True when rates say that the server is at its limit with the seats it has.
@@ -106,7 +135,7 @@ impl<'a> Situation<'a> {
 
     /// `share` of a phase that `seconds` per request make, 0..1.
     pub fn share_of(&self, phase: Phase, seconds: f64) -> f64 {
-        let size = self.account.mean_s(phase);
+        let size = self.claimable_s(phase);
         if size > 0.0 { (seconds / size).clamp(0.0, 1.0) } else { 0.0 }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The symptom chooses wording and unit, never which checks run.
 
+use crate::account::AccountUnit;
 use crate::contract::{Population, Quantity, Reference, SignalValue, Symptom};
 use crate::phase::Phase;
 use crate::settlement::Scope;
@@ -89,6 +90,11 @@ pub fn describe(situation: &Situation<'_>, recognized: &Recognized, loss_ns: i64
     let vantage = if situation.account.vantage == "server" { "server" } else { "client" };
     let typed = situation.account.vantage == "typed";
     let (quantity, value, floor) = match recognized.scope {
+        _ if situation.account.unit == AccountUnit::Token => ("tpot", situation.account.total_mean_s(), situation.floors.total_s()),
+        _ if situation.account.unit == AccountUnit::Step => ("step_time", situation.account.total_mean_s(), situation.floors.total_s()),
+        _ if situation.account.unit == AccountUnit::Prompt => {
+            ("prefill_time", situation.account.total_mean_s(), situation.floors.total_s())
+        }
         Scope::FirstToken => ("ttft", situation.account.first_token_mean_s(), situation.floors.first_token_s()),
         Scope::Whole => ("e2e", situation.account.total_mean_s(), situation.floors.total_s()),
     };
@@ -99,21 +105,27 @@ pub fn describe(situation: &Situation<'_>, recognized: &Recognized, loss_ns: i64
         stated: recognized.stated,
         population: Population {
             n: if typed { 0 } else { situation.account.n },
-            rule: if typed { "typical request".into() } else { "all".into() },
+            rule: if typed { format!("typical {}", situation.account.unit.as_str()) } else { "all".into() },
         },
         size: (!situation.account.is_empty()).then(|| SignalValue {
-            signal: format!("{vantage}.{quantity}{statistic}"),
+            signal: format!("{}.{quantity}{statistic}", if quantity == "step_time" { "engine" } else { vantage }),
             value,
             unit: "s".into(),
         }),
         reference: (!empty).then(|| Reference { value: floor, unit: "s".into(), from: situation.floors.from.into() }),
         loss: (!empty && !typed).then(|| Quantity { value: loss_ns as f64 * 1e-9, unit: "request_s".into() }),
         runner_up: recognized.runner_up.map(Into::into),
-        noun: noun(recognized, situation.floors.from),
+        noun: noun(recognized, situation.floors.from, situation.account.unit),
     }
 }
 
-fn noun(recognized: &Recognized, reference: &str) -> String {
-    let what = if recognized.scope == Scope::FirstToken { "TTFT" } else { "request time" };
+fn noun(recognized: &Recognized, reference: &str, unit: AccountUnit) -> String {
+    let what = match (unit, recognized.scope) {
+        (AccountUnit::Request, Scope::FirstToken) => "TTFT",
+        (AccountUnit::Request, Scope::Whole) => "request time",
+        (AccountUnit::Token, _) => "time per token",
+        (AccountUnit::Step, _) => "step time",
+        (AccountUnit::Prompt, _) => "prefill time",
+    };
     if reference == "whole" { format!("the {what}") } else { format!("the excess {what}") }
 }

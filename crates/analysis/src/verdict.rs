@@ -48,14 +48,18 @@ pub fn decide(
     let cause = owners
         .iter()
         .filter(|_| within.is_none())
-        .find(|(check, found)| !found.context_only && material(check))
+        .find(|(check, found)| may_be_cause(found) && material(check))
         // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
-        .or_else(|| owners.iter().filter(|_| within.is_none()).find(|(_, found)| !found.context_only && found.claims.is_empty()))
+        .or_else(|| {
+            let unmeasured = |(_, found): &&(&'static Check, &Found)| may_be_cause(found) && found.claims.is_empty();
+            owners.iter().filter(|_| within.is_none() && !is_fine_by_its_times(situation, answers, settlement, recognized)).find(unmeasured)
+        })
         .copied();
     let roles = owners
         .iter()
         .map(|(check, found)| {
             let role = match cause {
+                _ if found.limit => Role::Limit,
                 _ if found.context_only => Role::Context,
                 Some((winner, _)) if winner.id == check.id => Role::Cause,
                 _ if within.is_none() && material(check) && settlement.share(check.id).mid >= CONTRIBUTES => Role::Contributes,
@@ -69,11 +73,47 @@ pub fn decide(
         None if within.is_some() => healthy(situation, recognized, within),
         None => match found_in_noise(answers, settlement) {
             Some(sentence) => insufficient(sentence),
-            None => without_cause(situation, answers, settlement, recognized),
+            None => at_a_limit(situation, answers, settlement, recognized)
+                .unwrap_or_else(|| without_cause(situation, answers, settlement, recognized)),
         },
     };
     let named = (verdict.status == Status::Localized).then_some(cause).flatten().map(|(check, _)| check);
     Decision { verdict, cause: named, roles }
+}
+
+/// Limits and context are true and no fault.
+fn may_be_cause(found: &Found) -> bool {
+    !found.context_only && !found.limit
+}
+
+/// A setting or a log line without seconds accuses nobody where the measured times leave nothing to explain.
+fn is_fine_by_its_times(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    recognized: &Recognized,
+) -> bool {
+    !situation.is_typed() && !recognized.stated && without_cause(situation, answers, settlement, recognized).status == Status::Healthy
+}
+
+/// A limit of hardware or model holds when it owns at least this share of the unit (attribution, section 3).
+const LIMIT_HOLDS: f64 = 0.7;
+
+/// Typed figures that stand at the bound of hardware or model: nothing is wrong, and the bound is named.
+fn at_a_limit(
+    situation: &Situation<'_>,
+    answers: &[(&'static Check, Answer)],
+    settlement: &Settlement,
+    recognized: &Recognized,
+) -> Option<Verdict> {
+    let holds = |check: &Check| settlement.share(check.id).owned_ns as f64 >= LIMIT_HOLDS * settlement.size_ns as f64;
+    let (_, found) = found(answers).find(|(check, found)| found.limit && settlement.size_ns > 0 && holds(check))?;
+    situation.is_typed().then(|| Verdict {
+        sentence: found.sentence.clone(),
+        falsified_by: found.falsified_by.clone(),
+        confidence_because: "typed figures against the hardware's bound; no series over time".into(),
+        ..healthy(situation, recognized, None)
+    })
 }
 
 /// What was measured beside the limits the user set, when all of them are kept: then nothing is slow by the user's own
@@ -108,7 +148,7 @@ fn differences(situation: &Situation<'_>) -> String {
 /// little to call it a cause.
 fn found_in_noise(answers: &[(&'static Check, Answer)], settlement: &Settlement) -> Option<String> {
     let large = |share: crate::settlement::Share| share.hi >= OF_LOSS && share.owned_ns as f64 >= OF_SIZE * settlement.size_ns as f64;
-    let (check, found) = found(answers).find(|(check, found)| !found.context_only && large(settlement.share(check.id)))?;
+    let (check, found) = found(answers).find(|(check, found)| may_be_cause(found) && large(settlement.share(check.id)))?;
     Some(format!(
         "{} fits ({}), but what it owns is within the run's own noise or only a bound: a longer or steadier run decides.",
         check.id, found.summary

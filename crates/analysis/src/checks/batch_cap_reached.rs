@@ -103,6 +103,7 @@ fn from_timeline(situation: &Situation<'_>, cap: f64) -> Answer {
         hypotheses: vec![hypothesis(situation, cap, seats)],
         falsified_by: format!("engine.running above {} while requests wait, or waiting unmoved after the cap was raised", count(cap)),
         context_only: false,
+        limit: false,
     }))
 }
 
@@ -188,6 +189,7 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         hypotheses: vec![hypothesis(situation, cap, None)],
         falsified_by: format!("running above {}, or KV near full while requests wait", count(cap)),
         context_only: false,
+        limit: false,
     }))
 }
 

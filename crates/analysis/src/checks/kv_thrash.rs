@@ -122,6 +122,7 @@ fn found(situation: &Situation<'_>, preempted: f64, finished: f64, share: f64) -
         hypotheses: hypotheses(situation, preempted, finished),
         falsified_by: "no preemption in a window with the same load and usage near full".into(),
         context_only: false,
+        limit: false,
     }
 }
 

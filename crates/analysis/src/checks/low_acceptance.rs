@@ -299,6 +299,7 @@ fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> 
         hypotheses: vec![hypothesis(situation, drafting, &wasted)],
         falsified_by: "the same load without speculation, and time per token no shorter".into(),
         context_only: false,
+        limit: false,
     }
 }
 

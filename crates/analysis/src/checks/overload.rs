@@ -167,6 +167,7 @@ fn found(situation: &Situation<'_>, rho: Option<f64>) -> Found {
         hypotheses: vec![hypothesis(situation, rho, served, arrivals)],
         falsified_by: format!("served rate above {} req/s at the same request mix", digits(served.max(1e-9))),
         context_only: false,
+        limit: false,
     }
 }
 

@@ -176,6 +176,7 @@ fn assemble(
         }],
         falsified_by: "the gateway's own stamps: first byte out as early as first byte in".into(),
         context_only: false,
+        limit: false,
     }
 }
 

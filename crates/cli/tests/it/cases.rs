@@ -102,5 +102,9 @@ fn twins_exist_and_know_each_other() {
     for case in cases.iter().filter(|case| !case.twin.is_empty()) {
         let twin = cases.iter().find(|other| other.name() == case.twin);
         assert_eq!(twin.map(|twin| twin.twin.as_str()), Some(case.name().as_str()), "twin `{}` of {}", case.twin, case.name());
+        let answers = fs::read_to_string(twin.unwrap().folder.join("expected.txt")).unwrap_or_default();
+        let answer = answers.lines().find_map(|line| line.strip_prefix(case.check.as_str())).map(str::trim);
+        let is_fault = case.expected == crate::case::Expected::Found;
+        assert!(!is_fault || answer == Some("clear"), "{} is {answer:?} in its fixed twin `{}`", case.check, case.twin);
     }
 }

@@ -25,7 +25,13 @@ const VARIED: &[&str] = &[
 ];
 
 /// Text signals and the label they become.
-const TEXT_LABELS: &[(&str, &str)] = &[("client.class", "class"), ("kernel.name", "kernel"), ("config.split_mode", "mode")];
+const TEXT_LABELS: &[(&str, &str)] = &[("client.class", "class"), ("kernel.name", "kernel")];
+
+/// The label that text in a sweep row becomes; a setting that is text and varies is the row's `mode`.
+fn text_label(name: &str) -> Option<&'static str> {
+    let known = TEXT_LABELS.iter().find(|(signal, _)| *signal == name).map(|(_, label)| *label);
+    known.or_else(|| name.starts_with("config.").then_some("mode"))
+}
 
 fn is_varied(written: &str) -> bool {
     let name = written.split('{').next().unwrap_or_default();
@@ -67,8 +73,8 @@ impl Reader<'_, '_> {
         for (key, value) in in_order(row) {
             let written: &str = key.get_ref();
             match Self::text_value(written, value.get_ref()) {
-                Some((name, text)) => match TEXT_LABELS.iter().find(|(signal, _)| *signal == name) {
-                    Some((_, label)) => labels.push(((*label).to_string(), text)),
+                Some((name, text)) => match text_label(&name) {
+                    Some(label) => labels.push((label.to_string(), text)),
                     None => {
                         self.warn("text_in_sweep", key.span().start, format!("`{name}` is text and varies over the sweep; it is left out"));
                     }
