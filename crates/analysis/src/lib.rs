@@ -3,12 +3,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod account;
+pub mod advice;
 pub mod arbiter;
 pub mod arms;
 pub mod check;
 pub mod checks;
 pub mod claims;
 pub mod confidence;
+pub mod connections;
 pub mod contract;
 pub mod decode_bound;
 pub mod diagnose;

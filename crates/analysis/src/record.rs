@@ -40,3 +40,14 @@ fn missing(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>,
         record_cost: cost.to_string(),
     }
 }
+
+/// A gateway's own log of every request.
+const GATEWAY_LOG: &str = "inferoscope diagnose INPUT... proxy.jsonl";
+/// What a gateway's log costs.
+const GATEWAY_LOG_COST: &str =
+    "one line per request at the gateway: received, passed on, first byte from the upstream, first byte to the caller, done";
+
+/// Missing stamps of a gateway.
+pub fn gateway_log(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
+    missing(signals, because, at_most_s, GATEWAY_LOG, GATEWAY_LOG_COST)
+}

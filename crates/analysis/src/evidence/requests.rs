@@ -27,12 +27,21 @@ pub struct RequestRow {
     pub tokens_out: Option<i64>,
     /// True when it ended well.
     pub ok: bool,
+    /// 0 for the first attempt.
+    pub attempt: u32,
+    /// True when it opened a connection of its own, false when it reused one.
+    pub new_connection: Option<bool>,
 }
 
 impl RequestRow {
     /// Sent to first token, ns.
     pub fn ttft_ns(&self) -> Option<i64> {
         self.t_first_ns.map(|first| first - self.t_sent_ns)
+    }
+
+    /// Sent to a connection in hand, ns.
+    pub fn connection_wait_ns(&self) -> Option<i64> {
+        self.t_connected_ns.map(|connected| (connected - self.t_sent_ns).max(0))
     }
 
     /// Sent to done, ns.
@@ -70,6 +79,8 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
             tokens_in: table.tokens_in[at],
             tokens_out: table.tokens_out[at],
             ok: status_ok && !failed,
+            attempt: table.attempt[at],
+            new_connection: table.new_connection[at].map(|opened| opened != 0),
         };
         if Some(table.vantage[at]) == client {
             evidence.client.push(row);
