@@ -77,10 +77,10 @@ pub fn rivals(
     settlement: &Settlement,
     winner: &Check,
 ) -> Vec<(&'static str, f64)> {
-    // Typed figures name what somebody looked at; a check that none of them touches is no rival, and the confidence is
-    // capped for it instead.
+    // Typed figures are what somebody looked at; most checks cannot tell from them. They are no rivals, and the
+    // confidence is capped for it instead.
     undecided(answers)
-        .filter(|(check, missing)| check.id != winner.id && (!situation.is_typed() || missing.at_most_s.is_some()))
+        .filter(|(check, _)| check.id != winner.id && !situation.is_typed())
         .map(|(check, missing)| {
             let mut potential = potential_ns(situation, settlement, check, missing);
             if check.rank < winner.rank {

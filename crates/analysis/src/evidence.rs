@@ -172,11 +172,30 @@ impl Evidence {
 
     /// Seconds the load client's main thread waited for a CPU, and ran.
     pub fn client_cpu_s(&self) -> Option<(f64, f64)> {
+        self.main_thread_s("load_client")
+    }
+
+    /// Seconds the main thread of the first process with this role waited for a CPU, and ran.
+    pub fn main_thread_s(&self, role: &str) -> Option<(f64, f64)> {
+        let label = format!("role=\"{role}");
         let growth = |signal: &str| {
-            let of_client = |name: &str| name.starts_with(signal) && name.contains("role=\"load_client");
-            self.host.iter().find(|(name, _)| of_client(name)).map(|(_, series)| series.growth())
+            let of_role = |name: &str| name.starts_with(signal) && name.contains(&label);
+            self.host.iter().find(|(name, _)| of_role(name)).map(|(_, series)| series.growth())
         };
         growth("proc.runqueue_wait{").zip(growth("proc.run_time{"))
+    }
+
+    /// Cores the main thread of a process with this role kept busy over the recording; typed, or by its run time.
+    pub fn main_thread_cores(&self, role: &str) -> Option<f64> {
+        let label = format!("role=\"{role}");
+        let series = self.host.iter().find(|(name, _)| name.starts_with("proc.run_time{") && name.contains(&label));
+        let measured = series.and_then(|(_, series)| {
+            let span_s = (series.t_ns.last()? - series.t_ns.first()?) as f64 * 1e-9;
+            (span_s > 0.0).then(|| series.growth() / span_s)
+        });
+        let typed =
+            || self.figures.by_label("proc.cpu", "role").into_iter().find(|(name, _)| name.starts_with(role)).map(|(_, cores)| cores);
+        measured.or_else(typed)
     }
 
     /// True when at least two scrapes span time, so that rates and gates can be taken.

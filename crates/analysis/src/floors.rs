@@ -19,6 +19,8 @@ use crate::phase::Phase;
 pub struct Floors {
     /// Seconds per request.
     pub per_request_s: BTreeMap<Phase, f64>,
+    /// Of first-token time that no phase covers, s per request: what the baseline arm has of it.
+    pub unsplit_first_s: f64,
     /// `slo`, `baseline`, `step_law`, `lone_requests`, `typed`, `whole` when nothing is known.
     pub from: &'static str,
 }
@@ -31,12 +33,12 @@ impl Floors {
 
     /// Sum over phases before the first token.
     pub fn first_token_s(&self) -> f64 {
-        self.per_request_s.iter().filter(|(phase, _)| phase.before_first_token()).map(|(_, s)| s).sum()
+        self.per_request_s.iter().filter(|(phase, _)| phase.before_first_token()).map(|(_, s)| s).sum::<f64>() + self.unsplit_first_s
     }
 
     /// Sum over all phases.
     pub fn total_s(&self) -> f64 {
-        self.per_request_s.values().sum()
+        self.per_request_s.values().sum::<f64>() + self.unsplit_first_s
     }
 
     /// Floors from the arm's own evidence.
@@ -58,7 +60,7 @@ impl Floors {
         if let Some(lone_s) = lone {
             per_request_s.insert(Phase::Api, (lone_s - prefill_s).clamp(0.0, api_s));
         }
-        Self { per_request_s, from: if lone.is_some() { "lone_requests" } else { "step_law" } }
+        Self { per_request_s, unsplit_first_s: 0.0, from: if lone.is_some() { "lone_requests" } else { "step_law" } }
     }
 
     /// Floors from a baseline arm, scaled to this arm's tokens.
@@ -81,7 +83,8 @@ impl Floors {
                 (phase, baseline.mean_s(phase) * scale)
             })
             .collect();
-        Self { per_request_s, from: "baseline" }
+        let unsplit_first_s = baseline.unattributed_first_ns as f64 * 1e-9 / baseline.n.max(1) as f64;
+        Self { per_request_s, unsplit_first_s, from: "baseline" }
     }
 
     /// Raises the floors to what the user accepts, which is not loss: time to first token (`*.ttft`), time per token
@@ -163,7 +166,7 @@ pub fn measured_limits(account: &RequestAccount, load: &Load, slo: &BTreeMap<Str
 
 /// Typed numbers rarely hold a floor; an arm with one request at a time does.
 fn own_typed(evidence: &Evidence) -> Floors {
-    let mut floors = Floors { per_request_s: BTreeMap::new(), from: "whole" };
+    let mut floors = Floors { from: "whole", ..Floors::default() };
     if let Some(prefill) = evidence.figures.typical("server.prefill_time") {
         floors.per_request_s.insert(Phase::Prefill, prefill);
         floors.from = "typed";

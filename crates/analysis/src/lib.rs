@@ -35,6 +35,7 @@ pub mod settlement;
 pub mod situation;
 pub mod stats;
 pub mod symptom;
+pub mod text_work;
 pub mod timeline;
 pub mod verdict;
 pub mod words;

@@ -51,3 +51,13 @@ const GATEWAY_LOG_COST: &str =
 pub fn gateway_log(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
     missing(signals, because, at_most_s, GATEWAY_LOG, GATEWAY_LOG_COST)
 }
+
+/// Which frames a process is in, and who holds the interpreter lock.
+const PY_SPY: &str = "py-spy record -f raw -d 30 -o api.stacks --pid PID && inferoscope diagnose INPUT... api.stacks";
+/// What sampling a process costs.
+const PY_SPY_COST: &str = "30 seconds under load; py-spy pauses the process about 100 times a second for well under a millisecond";
+
+/// Missing samples of a Python process.
+pub fn py_spy(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
+    missing(signals, because, at_most_s, PY_SPY, PY_SPY_COST)
+}

@@ -130,6 +130,13 @@ fn ledger(situation: &Situation<'_>, scope: Scope) -> Ledger {
 /// The floor and, below saturation, the price of batching.
 fn floor_claims(situation: &Situation<'_>, scope: Scope) -> Vec<(&'static str, u16, Claim)> {
     let mut claims = Vec::new();
+    // A claim on a phase that was not measured by itself is served from the unsplit first-token time.
+    let unsplit_s = situation.unsplit_first_token_s();
+    let unmeasured = Phase::ALL.into_iter().find(|phase| phase.before_first_token() && situation.phase_s(*phase) <= 0.0);
+    if let Some(phase) = unmeasured.filter(|_| unsplit_s > 0.0 && situation.floors.unsplit_first_s > 0.0) {
+        let share = (situation.floors.unsplit_first_s / unsplit_s).min(1.0);
+        claims.push((OWN_FLOOR_ID, OWN_FLOOR, Claim { phase, what: Extent::exactly(share), basis: Basis::Counterfactual }));
+    }
     let mut claim = |owner, rank, phase, seconds: f64| {
         let size = situation.phase_s(phase);
         let share = if size > 0.0 { (seconds / size).clamp(0.0, 1.0) } else { 0.0 };

@@ -100,6 +100,16 @@ impl<'a> Situation<'a> {
         self.account.vantage == "typed" || (self.account.is_empty() && !self.evidence.has_timeline())
     }
 
+    /// True when requests were measured over time, so that an undecided check must say what it could own.
+    pub fn is_timed(&self) -> bool {
+        !self.is_typed() && !self.account.is_empty()
+    }
+
+    /// Requests of the run: finished in the window, else as typed.
+    pub fn load_or_typed_requests(&self) -> Option<f64> {
+        Some(self.load.finished_or_typed(self.evidence)).filter(|requests| *requests > 0.0)
+    }
+
     /// Seconds of a phase that a claim may size itself by: the phase, or, where first-token time was given without parts,
     /// all of that.
     pub fn claimable_s(&self, phase: Phase) -> f64 {

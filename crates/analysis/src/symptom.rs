@@ -66,7 +66,7 @@ pub fn excess_s(situation: &Situation<'_>, phase: Phase) -> f64 {
 
 fn excess_first_s(situation: &Situation<'_>) -> f64 {
     let phases: f64 = Phase::ALL.into_iter().filter(|phase| phase.before_first_token()).map(|phase| excess_s(situation, phase)).sum();
-    phases + situation.account.unattributed_first_ns as f64 * 1e-9 / situation.n()
+    phases + (situation.unsplit_first_token_s() - situation.floors.unsplit_first_s).max(0.0)
 }
 
 fn first_id(situation: &Situation<'_>) -> &'static str {
