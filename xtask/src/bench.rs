@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: the release program against its budgets of time and memory. Prints a table, appends a line to
 //! `target/bench/history.jsonl`, fails when a budget is missed. Figures depend on the machine, so no test asserts them.
 
+mod labels;
 mod measure;
+mod pairs;
+mod reliability;
 mod scrapes;
 mod twins;
 
@@ -49,6 +52,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     append_history(&folder.join("history.jsonl"), &json!({ "t_s": now_s(), "commit": commit(), "rows": rows }))?;
     twins::print(&program)?;
+    let beside = labels::beside()?;
+    if !beside.is_empty() {
+        pairs::print(&program, &beside)?;
+    }
+    reliability::print(&program, &[beside, labels::own()?].concat())?;
     if !missed.is_empty() {
         bail!("over budget: {}", missed.join(", "));
     }

@@ -13,6 +13,8 @@ pub(crate) struct Case {
     pub(crate) folder: PathBuf,
     /// `found`, `healthy` or `insufficient`.
     pub(crate) expected: String,
+    /// The layer that must be named.
+    pub(crate) layer: String,
     /// The failure mode that must be found.
     pub(crate) check: String,
     /// Where its evidence comes from: `recorded`, `simulated`, `typed` and so on.
@@ -54,6 +56,7 @@ fn parse(folder: &Path, path: &Path) -> anyhow::Result<Case> {
     Ok(Case {
         folder: folder.to_path_buf(),
         expected: text("expected"),
+        layer: text("layer"),
         check: text("check"),
         provenance: text("provenance"),
         twin: text("twin"),

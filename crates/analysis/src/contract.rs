@@ -527,6 +527,10 @@ pub struct RequestPart {
     pub tail: Option<TailPart>,
     /// Distance to a floor: `2.1x memory floor`.
     pub remark: String,
+    /// Of prefill: the mean time of the request's own prompt, s; the rest is others' work in the same steps. Only where a
+    /// step law or a baseline tells them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_s: Option<f64>,
 }
 
 /// A part's figures in the slow tail.

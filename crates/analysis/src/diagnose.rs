@@ -111,7 +111,7 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
     Report {
         schema: REPORT_SCHEMA.into(),
         subject: subject(capture, situation),
-        window: window(situation, decision),
+        window: window(situation, decision, recognized.scope),
         slo: options.slo.clone(),
         symptom: symptom::describe(situation, &shown, settlement.loss_ns),
         classification: None,

@@ -94,14 +94,27 @@ pub struct Evidence {
     pub from_log: bool,
     /// Requests waiting as the engines' periodic log lines tell; they often reach further back than the scrapes.
     pub logged_waiting: Vec<Series>,
+    /// The warm-up that was left out.
+    pub warm_up: Option<crate::onset::Change>,
+    /// Rows before this time are left out, host clock, ns.
+    pub from_ns: i64,
     /// Seconds from start-up log lines until the engine answers again, where told.
     pub reload_s: Option<f64>,
 }
 
 impl Evidence {
-    /// Reads one arm.
+    /// Reads one arm. Where it begins with a warm-up, that is left out and said.
     pub fn read(capture: &Capture, run_idx: u32) -> Self {
-        let mut evidence = Self { run_idx, ..Self::default() };
+        let whole = Self::read_from(capture, run_idx, i64::MIN);
+        match crate::onset::warm_up_end(&whole) {
+            Some(change) => Self { warm_up: Some(change), ..Self::read_from(capture, run_idx, change.at_ns) },
+            None => whole,
+        }
+    }
+
+    /// Reads one arm from a time on; what has no time is read always.
+    fn read_from(capture: &Capture, run_idx: u32, from_ns: i64) -> Self {
+        let mut evidence = Self { run_idx, from_ns, ..Self::default() };
         for row in capture.tables.runs.rows().filter(|row| row.run_idx == run_idx) {
             capture.text(row.name).clone_into(&mut evidence.run_name);
             capture.text(row.changed).clone_into(&mut evidence.changed);
@@ -128,6 +141,11 @@ impl Evidence {
         arms.sort_unstable();
         arms.dedup();
         arms
+    }
+
+    /// True for a row of this arm that is not from before its start; 0 stands for no time.
+    fn takes(&self, run_idx: u32, t_ns: i64) -> bool {
+        run_idx == self.run_idx && (t_ns == 0 || t_ns >= self.from_ns)
     }
 
     /// First and last time of any scrape or request, host clock; log lines only where nothing else tells time.

@@ -24,6 +24,7 @@ pub mod law;
 pub mod ledger;
 pub mod limits;
 pub mod load;
+pub mod onset;
 pub mod paths;
 pub mod phase;
 pub mod precedence;

@@ -8,7 +8,9 @@ use crate::contract::{
 use crate::evidence::EngineId;
 use crate::gates::Gate;
 use crate::hardware_bound::{Distance, Hardware};
+use crate::onset;
 use crate::phase::Phase;
+use crate::settlement::Scope;
 use crate::situation::Situation;
 use crate::verdict::Decision;
 use crate::words;
@@ -64,7 +66,7 @@ pub(crate) fn subject(capture: &Capture, situation: &Situation<'_>) -> Subject {
 }
 
 /// When, since when, and for whom.
-pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
+pub(crate) fn window(situation: &Situation<'_>, decision: &Decision, scope: Scope) -> Window {
     let (start_ns, end_ns) = situation.evidence.window().unwrap_or((0, 0));
     let engines = situation.evidence.engines.len() as u32;
     let mut window = Window { start_ns, end_ns, onset_ns: None, ongoing: None, affected: 0, engines };
@@ -75,6 +77,11 @@ pub(crate) fn window(situation: &Situation<'_>, decision: &Decision) -> Window {
     };
     let Some(gate) = gate else {
         window.affected = if decision.verdict.status == Status::Localized { engines } else { 0 };
+        if decision.verdict.status == Status::Localized
+            && let Some(change) = onset::change(situation.evidence, scope).filter(|change| change.after_s > change.before_s)
+        {
+            (window.onset_ns, window.ongoing) = (Some(change.at_ns), Some(true));
+        }
         return window;
     };
     let held: Vec<_> = situation.gates.gated.iter().filter(|gated| gated.gate == gate).collect();
@@ -155,6 +162,7 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
             share: total_ns as f64 / account.total_ns as f64,
             tail: tail_of(tail.and_then(|tail| tail.parts.get(&phase)).copied().unwrap_or(0)),
             remark: remark(situation, phase),
+            own_s: own_s(situation, phase),
         })
         .collect();
     request.push(RequestPart {
@@ -165,6 +173,7 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
         share: account.unattributed_ns as f64 / account.total_ns as f64,
         tail: tail_of(tail.map_or(0, |tail| tail.total_ns - tail.parts.values().sum::<i64>())),
         remark: String::new(),
+        own_s: None,
     });
     Accounts {
         request,
@@ -180,6 +189,12 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
         }),
         device: Vec::new(),
     }
+}
+
+/// What of prefill is the request's own prompt, by the step law or the baseline: the rest is others' tokens in its steps.
+fn own_s(situation: &Situation<'_>, phase: Phase) -> Option<f64> {
+    let own = situation.floors.s(phase).min(situation.phase_s(phase));
+    (phase == Phase::Prefill && own > 0.0 && situation.floors.from != "slo").then_some(own)
 }
 
 /// Distance of prefill and decode to their floor; of decode to the hardware's where model and device are known.
@@ -225,6 +240,14 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         )),
         crate::law::Law::Bounded { why, .. } => remarks.push(format!("step law only bounded: {why}")),
         crate::law::Law::Unknown { .. } => {}
+    }
+    if let Some(change) = &situation.evidence.warm_up {
+        remarks.push(format!(
+            "the warm-up is left out: {} of the requests, whose first token took {} where the others took {}",
+            words::percent(change.before_share),
+            words::seconds(change.before_s),
+            words::seconds(change.after_s)
+        ));
     }
     if let Some(distance) = decode_distance(situation).filter(|distance| distance.factor < 0.9) {
         remarks.push(format!(

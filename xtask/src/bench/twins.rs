@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use super::labels::diagnose;
 use crate::cases;
-use crate::workspace::{program, root, stdout_of};
+use crate::workspace::root;
 
 /// Prints a row per pair of a found case and its fixed twin.
 pub(super) fn print(binary: &Path) -> anyhow::Result<()> {
@@ -40,11 +41,4 @@ fn first_token_s(report: &serde_json::Value) -> Option<f64> {
     let parts = report.pointer("/accounts/request")?.as_array()?;
     let decode: f64 = parts.iter().filter(|part| part["part"] == "decode").filter_map(|part| part["mean_s"].as_f64()).sum();
     Some(whole_s(report)? - decode)
-}
-
-fn diagnose(binary: &Path, artifacts: &Path) -> anyhow::Result<serde_json::Value> {
-    let binary = binary.to_str().context("the program's path is not UTF-8")?;
-    let artifacts = artifacts.to_str().context("a case's path is not UTF-8")?;
-    let text = stdout_of(&mut program(binary, &["diagnose", "--json", "--exit-zero", artifacts]))?;
-    serde_json::from_str(&text).with_context(|| format!("`{artifacts}` gave no report"))
 }

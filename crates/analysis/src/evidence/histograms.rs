@@ -95,7 +95,7 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let table = &capture.tables.histograms;
     let mut gathered: BTreeMap<(Name, Name), Rows> = BTreeMap::new();
     for at in 0..table.t_ns.len() {
-        if table.run_idx[at] != evidence.run_idx {
+        if !evidence.takes(table.run_idx[at], table.t_ns[at]) {
             continue;
         }
         let rows = gathered.entry((table.signal[at], table.labels[at])).or_default();

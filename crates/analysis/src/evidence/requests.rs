@@ -63,7 +63,7 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let table = &capture.tables.requests;
     let (client, gateway) = (capture.names.find("client"), capture.names.find("gateway"));
     for at in 0..table.t_sent_ns.len() {
-        if table.run_idx[at] != evidence.run_idx {
+        if !evidence.takes(table.run_idx[at], table.t_sent_ns[at]) {
             continue;
         }
         let status_ok = table.status[at].is_none_or(|status| (200..300).contains(&status));
@@ -90,7 +90,7 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     }
     let chunks = &capture.tables.chunks;
     for at in 0..chunks.t_ns.len() {
-        if chunks.run_idx[at] == evidence.run_idx && Some(chunks.vantage[at]) == client && chunks.chunk_idx[at] > 0 {
+        if evidence.takes(chunks.run_idx[at], chunks.t_ns[at]) && Some(chunks.vantage[at]) == client && chunks.chunk_idx[at] > 0 {
             evidence.gaps.push(Gap { t_end_ns: chunks.t_ns[at], gap_ns: chunks.gap_ns[at] });
         }
     }

@@ -84,7 +84,7 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let mut slots: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     let mut gathered: Vec<((u32, u32), Series)> = Vec::new();
     for at in 0..samples.t_ns.len() {
-        if samples.run_idx[at] != evidence.run_idx {
+        if !evidence.takes(samples.run_idx[at], samples.t_ns[at]) {
             continue;
         }
         if samples.t_ns[at] == 0 || samples.point_idx[at] >= 0 {
