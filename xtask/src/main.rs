@@ -9,6 +9,7 @@ mod case;
 mod cases;
 #[cfg(test)]
 mod edges;
+mod fuzz;
 mod generate;
 #[cfg(test)]
 mod licenses;
@@ -25,6 +26,7 @@ usage: cargo xtask <verb>
   gen [--check]                           write the generated pages, or say which are stale
   tidy                                    hold the sources against the style guide
   bench                                   measure against the budgets
+  fuzz [--seconds N] [TARGET ...]         every fuzz target for a minute, with cargo-fuzz
   case new NAME --check CHECK --from DIR  make a case out of a folder of evidence
 ";
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         ["gen", "--check"] => generate::check(),
         ["tidy"] => tidy::run(),
         ["bench"] => bench::run(),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["case", "new", name, "--check", check, "--from", folder] => case::new(name, check, folder.as_ref()),
         _ => {
             eprint!("{USAGE}");
