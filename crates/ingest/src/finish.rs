@@ -22,7 +22,7 @@ struct SourceFacts {
 }
 
 /// Formats in order of trust for the subject; unknown ones come last.
-const TRUST: &[&str] = &["vllm_log", "prometheus_text", "vllm_bench_json", "command_txt", "observations_toml"];
+const TRUST: &[&str] = &["vllm_log", "engine_log", "prometheus_text", "vllm_bench_json", "command_txt", "observations_toml"];
 
 impl Conclusions {
     /// Takes the facts out of a source that is about to be merged at source index `base`.
@@ -30,7 +30,7 @@ impl Conclusions {
         let format = built.capture.manifest.sources.first().map(|source| source.format.clone()).unwrap_or_default();
         let rank = TRUST.iter().position(|known| *known == format).unwrap_or(TRUST.len());
         let mut subject = std::mem::take(&mut built.capture.manifest.subject);
-        let is_measured = !matches!(format.as_str(), "attachment" | "command_txt" | "observations_toml");
+        let is_measured = !matches!(format.as_str(), "attachment" | "command_txt" | "nginx_conf" | "observations_toml");
         subject.provenance = match (built.facts.simulated, is_measured, built.facts.typed) {
             (true, ..) => "simulated",
             (false, true, _) => "recorded",

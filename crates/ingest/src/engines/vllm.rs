@@ -10,6 +10,8 @@ use crate::engines::Engine;
 /// See [`Engine`].
 pub(crate) const ENGINE: Engine = Engine {
     id: "vllm",
+    aliases: &[],
+    is_gateway: false,
     metrics: metrics::METRICS,
     prefixes: &["vllm:", "ray_vllm_", "ray_vllm:", "vllm_"],
     core_label: "engine",
@@ -17,4 +19,5 @@ pub(crate) const ENGINE: Engine = Engine {
     is_command: flags::is_command,
     flags: flags::settings,
     defaults: defaults::defaults,
+    log: None,
 };

@@ -21,6 +21,8 @@ pub(super) enum Target {
     Skip,
     /// A gauge or counter.
     Scalar(u32),
+    /// Two gauges or counters.
+    Both(u32, u32),
     /// A bucket of a histogram.
     Bucket(u32, u32),
     /// Sum of a histogram.
