@@ -3,6 +3,7 @@
 //! One file per engine, one entry in [`ENGINES`]. Everything here is a table or a pure function; formats do the reading.
 
 pub(crate) mod flags;
+pub(crate) mod forms;
 mod gateways;
 mod llama_cpp;
 mod lmdeploy;

@@ -100,6 +100,17 @@ pub(crate) fn read<'k>(
     lines.into_iter().filter(|known| message.text.contains(known.part)).any(|known| (known.read)(message, state, builder))
 }
 
+/// Adds to a total and writes its value at the time of the line. Before a total's first line stands a zero: the log told
+/// of none until then.
+pub(crate) fn count(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>, signal: &str, labels: &str, by: f64) {
+    let is_first = !state.totals.contains_key(&format!("{signal}{{{labels}}}"));
+    let total = state.grow(signal, labels, by);
+    if is_first && total > 0.0 {
+        builder.sample(message.t_ns.saturating_sub(1), signal, labels, 0.0);
+    }
+    builder.sample(message.t_ns, signal, labels, total);
+}
+
 /// The number that follows `part`, thousands separators allowed.
 pub(crate) fn number_after(text: &str, part: &str) -> Option<f64> {
     leading_number(&text[text.find(part)? + part.len()..])

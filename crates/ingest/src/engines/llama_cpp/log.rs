@@ -5,7 +5,7 @@
 //! length against the tokens computed) becomes `server.cached_tokens` and `server.prompt_tokens`.
 
 use crate::builder::Builder;
-use crate::engines::log::{LogLines, LogState, Message, dump, known, log, log_labels, number_after, word_after};
+use crate::engines::log::{LogLines, LogState, Message, count, dump, known, log, log_labels, number_after, word_after};
 
 /// See [`LogLines`].
 pub(super) const LOG: LogLines = LogLines {
@@ -63,8 +63,7 @@ fn per_request(message: &Message<'_>, builder: &mut Builder<'_>, values: &[(&str
 fn grow(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>, by: &[(&str, f64)]) {
     let own = log_labels(builder, "0", &[]);
     for &(signal, by) in by {
-        let total = state.grow(signal, &own, by);
-        builder.sample(message.t_ns, signal, &own, total);
+        count(message, state, builder, signal, &own, by);
     }
 }
 
@@ -141,8 +140,8 @@ fn drafts(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>
 
 /// `graphs reused = 97`: since the server's start.
 fn graphs(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
-    let Some(count) = number_after(message.text, "graphs reused = ") else { return false };
-    log(message, builder, "graphs_reused", &[("count", format!("{count}"))]);
+    let Some(reused) = number_after(message.text, "graphs reused = ") else { return false };
+    log(message, builder, "graphs_reused", &[("count", format!("{reused}"))]);
     true
 }
 

@@ -13,7 +13,7 @@
 
 use crate::builder::Builder;
 
-use super::{Known, LogState, Message, dump, known, log, log_labels, number_after, word_after};
+use super::{Known, LogState, Message, count, dump, known, log, log_labels, number_after, word_after};
 
 /// Messages that need no engine.
 pub(crate) const LINES: &[Known] = &[
@@ -53,8 +53,7 @@ fn recompile(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
         fields.push(("rank", message.rank.to_string()));
     }
     let own = log_labels(builder, "0", &[]);
-    let hits = state.grow("engine.recompile_limit_hits", &own, 1.0);
-    builder.sample(message.t_ns, "engine.recompile_limit_hits", &own, hits);
+    count(message, state, builder, "engine.recompile_limit_hits", &own, 1.0);
     log(message, builder, "recompile", &fields);
     true
 }

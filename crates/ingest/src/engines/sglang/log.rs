@@ -6,7 +6,7 @@
 
 use crate::builder::Builder;
 use crate::engines::log::{
-    LogLines, LogState, Message, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after,
+    LogLines, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after,
 };
 use crate::engines::sglang::flags;
 use crate::literal;
@@ -111,8 +111,7 @@ fn batch(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>)
     }
     if let Some(is_graph) = graph {
         let labels = log_labels(builder, engine, &[("mode", if is_graph { "graph" } else { "eager" })]);
-        let passes = state.grow("engine.graph_steps", &labels, 1.0);
-        builder.sample(message.t_ns, "engine.graph_steps", &labels, passes);
+        count(message, state, builder, "engine.graph_steps", &labels, 1.0);
     }
     let mut fields = vec![("engine", engine.to_string())];
     fields.extend(values.iter().map(|(name, _, value)| (*name, format!("{value}"))));
@@ -126,22 +125,20 @@ fn prompt_tokens(message: &Message<'_>, values: &[(&str, &str, f64)], own: &str,
     let of = |name: &str| values.iter().find(|(known, ..)| *known == name).map(|(.., value)| *value);
     let (Some(computed), Some(cached)) = (of("new_tokens"), of("cached_tokens")) else { return };
     for (signal, by) in [("server.computed_tokens_total", computed), ("kv.prefix_queries", computed + cached), ("kv.prefix_hits", cached)] {
-        let total = state.grow(signal, own, by);
-        builder.sample(message.t_ns, signal, own, total);
+        count(message, state, builder, signal, own, by);
     }
 }
 
 /// `KV cache pool is full. Retract requests. #retracted_reqs: 2, ...`; before: `Decode out of memory happened. ...`.
 fn retracted(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
-    let Some(count) = number_after(message.text, "#retracted_reqs: ").filter(|count| *count >= 0.0) else { return false };
+    let Some(retracted) = number_after(message.text, "#retracted_reqs: ").filter(|count| *count >= 0.0) else { return false };
     let (engine, leads) = place_of(message);
     if !leads {
         return true;
     }
     let own = log_labels(builder, engine, &[]);
-    let total = state.grow("kv.preemptions", &own, count);
-    builder.sample(message.t_ns, "kv.preemptions", &own, total);
-    let mut fields = vec![("mode", "RETRACT".to_string()), ("count", format!("{count}"))];
+    count(message, state, builder, "kv.preemptions", &own, retracted);
+    let mut fields = vec![("mode", "RETRACT".to_string()), ("count", format!("{retracted}"))];
     fields.extend(number_after(message.text, "#new_token_ratio: ").map(|ratio| ("new_token_ratio", format!("{ratio}"))));
     log(message, builder, "preemption", &fields);
     true
@@ -151,7 +148,7 @@ fn retracted(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
 fn server_args(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let Some((_, dump_text)) = message.text.split_once("server_args=") else { return false };
     state.start_up_seen = true;
-    let mut count = 0;
+    let mut settings = 0;
     for (key, value) in literal::pairs(dump_text.trim()) {
         let plain = literal::plain(value);
         match key {
@@ -167,15 +164,15 @@ fn server_args(message: &Message<'_>, state: &mut LogState, builder: &mut Builde
         if plain == "none" || !flags::is_of_interest(key) {
             continue;
         }
-        count += 1;
+        settings += 1;
         let mut found = Vec::new();
         flags::add(key, value, &mut found);
         for setting in found {
             dump(message, builder, &setting.key, &setting.value);
         }
     }
-    log(message, builder, "config", &[("count", count.to_string())]);
-    count > 0
+    log(message, builder, "config", &[("count", settings.to_string())]);
+    settings > 0
 }
 
 /// `max_total_num_tokens=2980168, chunked_prefill_size=4096, max_prefill_tokens=16384, max_running_requests=4096,

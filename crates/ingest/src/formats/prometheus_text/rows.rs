@@ -125,6 +125,14 @@ impl Rows {
             self.saw_model = true;
             builder.capture.manifest.subject.model = model.to_string();
         }
+        if engine.is_gateway {
+            // A gateway is no replica of an engine: its rows are told apart by where they were scraped.
+            let mut pairs = vec![("process", builder.context.replica_label())];
+            pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
+            pairs.extend_from_slice(metric.tags);
+            let text = labels::canonical(&pairs);
+            return builder.intern(&text);
+        }
         let core = label(found, engine.core_label);
         let core = if core.is_empty() { "0" } else { core };
         let mut pairs = vec![("replica", builder.context.replica_label()), ("engine", core)];
@@ -298,7 +306,9 @@ impl Rows {
 
     /// The time one scrape took.
     pub(super) fn scrape_time(&self, t_ns: i64, took_s: f64, builder: &mut Builder<'_>) {
-        if took_s.is_finite() && took_s >= 0.0 {
+        // How long a gateway takes to answer says nothing about a server.
+        let is_server = self.saw_engine || !self.saw_gateway;
+        if is_server && took_s.is_finite() && took_s >= 0.0 {
             let (signal, labels) = self.scrape_time;
             let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
             builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value: took_s, source_idx });

@@ -3,7 +3,9 @@
 //! Written at start-up, and again at run time where something is compiled or captured late: their times tell which.
 
 use crate::builder::Builder;
-use crate::engines::log::{Known, LogState, Message, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after};
+use crate::engines::log::{
+    Known, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after,
+};
 
 /// Messages about graphs, kernels and links.
 pub(super) const LINES: &[Known] = &[
@@ -47,9 +49,9 @@ fn capturing(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
     }
     let inside = message.text.split('(').nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
     let (what, mode) = inside.rsplit_once(", ").unwrap_or((inside, ""));
-    let count = message.text.split("| ").nth(1).and_then(|rest| rest.split('/').next()).and_then(|done| done.trim().parse::<u32>().ok());
+    let done = message.text.split("| ").nth(1).and_then(|rest| rest.split('/').next()).and_then(|done| done.trim().parse::<u32>().ok());
     let mut fields = vec![("of", what.chars().take(40).filter(|c| !c.is_whitespace()).collect::<String>()), ("mode", mode.to_string())];
-    fields.extend(count.map(|count| ("count", count.to_string())));
+    fields.extend(done.map(|done| ("count", done.to_string())));
     // Every rank draws its own bar.
     if state.grow("graphs", inside, 1.0) <= 1.0 {
         log(message, builder, "graphs_capturing", &fields);
@@ -115,8 +117,7 @@ fn compiled(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'
     };
     if step == "total" {
         let own = log_labels(builder, "0", &[]);
-        let total = state.grow("engine.compile_time", &own, seconds);
-        builder.sample(message.t_ns, "engine.compile_time", &own, total);
+        count(message, state, builder, "engine.compile_time", &own, seconds);
     }
     log(message, builder, "compiled", &[("part", step.to_string()), ("seconds", format!("{seconds}")), ("cached", is_cached.to_string())]);
     true
