@@ -32,6 +32,8 @@ pub(crate) struct Engine {
     pub(crate) prefixes: &'static [&'static str],
     /// Label that names the engine core of a series.
     pub(crate) core_label: &'static str,
+    /// Labels that tell ranks apart which repeat one another: of series that differ in nothing else the first counts.
+    pub(crate) rank_labels: &'static [&'static str],
     /// Reads an info series (settings as labels), given its name and labels; `None` when it is none.
     pub(crate) info: fn(&str, &SeriesLabels) -> Option<Info>,
     /// True when a command line starts this engine's server.
@@ -54,6 +56,7 @@ impl Engine {
             metrics,
             prefixes,
             core_label: "engine",
+            rank_labels: &[],
             info: |_, _| None,
             is_command: |_| false,
             flags: |_| Vec::new(),

@@ -14,6 +14,7 @@ pub(crate) const ENGINE: Engine = Engine {
     metrics: metrics::METRICS,
     prefixes: &["llamacpp:", "llamacpp_"],
     core_label: "engine",
+    rank_labels: &[],
     info: |_, _| None,
     is_command: flags::is_command,
     flags: flags::settings,

@@ -105,7 +105,8 @@ pub(crate) fn read<'k>(
 pub(crate) fn count(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>, signal: &str, labels: &str, by: f64) {
     let is_first = !state.totals.contains_key(&format!("{signal}{{{labels}}}"));
     let total = state.grow(signal, labels, by);
-    if is_first && total > 0.0 {
+    // A lone line without time stands at 0, where there is no before.
+    if is_first && total > 0.0 && message.t_ns > 0 {
         builder.sample(message.t_ns.saturating_sub(1), signal, labels, 0.0);
     }
     builder.sample(message.t_ns, signal, labels, total);
@@ -147,6 +148,27 @@ pub(crate) fn log(message: &Message<'_>, builder: &mut Builder<'_>, kind: &str, 
 /// Adds a setting in effect.
 pub(crate) fn dump(message: &Message<'_>, builder: &mut Builder<'_>, key: &str, value: &str) {
     builder.setting(builder.context.replica_setting(), key, value, "start-up dump", message.line);
+}
+
+/// Settings of one log that are looked through for one to overrule: a start-up has a few dozen.
+const MAX_OVERRULED: usize = 2_000;
+
+/// Like [`dump`], for a line that overrules what an earlier line of the same log said.
+pub(crate) fn overrule(message: &Message<'_>, builder: &mut Builder<'_>, key: &str, value: &str) {
+    let (key_name, value_name, origin) = (builder.intern(key), builder.intern(value), builder.intern("start-up dump"));
+    let settings = &mut builder.capture.tables.settings;
+    let mut is_known = false;
+    for at in (0..settings.key.len().min(MAX_OVERRULED))
+        .filter(|&at| settings.key[at] == key_name && settings.origin[at] == origin)
+        .collect::<Vec<_>>()
+    {
+        settings.value[at] = value_name;
+        settings.line[at] = u32::try_from(message.line).unwrap_or(u32::MAX);
+        is_known = true;
+    }
+    if !is_known {
+        dump(message, builder, key, value);
+    }
 }
 
 /// Adds the sizes of captured graphs: the list, and its largest.

@@ -15,6 +15,7 @@ pub(crate) const ENGINE: Engine = Engine {
     metrics: metrics::METRICS,
     prefixes: &["sglang:", "sglang_"],
     core_label: "dp_rank",
+    rank_labels: &["tp_rank", "pp_rank", "moe_ep_rank", "attn_tp_rank"],
     info: metrics::info,
     is_command: flags::is_command,
     flags: flags::settings,

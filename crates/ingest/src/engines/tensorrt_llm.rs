@@ -17,6 +17,7 @@ pub(crate) const ENGINE: Engine = Engine {
     metrics: metrics::METRICS,
     prefixes: &["trtllm_", "trtllm:"],
     core_label: "engine",
+    rank_labels: &[],
     info: |_, _| None,
     is_command: flags::is_command,
     flags: flags::settings,

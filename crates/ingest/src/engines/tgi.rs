@@ -14,6 +14,7 @@ pub(crate) const ENGINE: Engine = Engine {
     metrics: METRICS,
     prefixes: &["tgi_"],
     core_label: "engine",
+    rank_labels: &[],
     info: |_, _| None,
     is_command: |line| MAP.is_command(line),
     flags: |words| MAP.settings(words),

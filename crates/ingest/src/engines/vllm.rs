@@ -15,6 +15,7 @@ pub(crate) const ENGINE: Engine = Engine {
     metrics: metrics::METRICS,
     prefixes: &["vllm:", "ray_vllm_", "ray_vllm:", "vllm_"],
     core_label: "engine",
+    rank_labels: &[],
     info: metrics::info,
     is_command: flags::is_command,
     flags: flags::settings,

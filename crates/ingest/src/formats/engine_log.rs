@@ -116,6 +116,7 @@ impl Reader {
         let year = match stamp.year {
             Some(year) => {
                 self.has_year = true;
+                self.year = Some(year);
                 year
             }
             None => *self.year.get_or_insert_with(|| find_year(stamp.civil, builder)),

@@ -225,7 +225,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         &import_text("engine.log", text),
         &["sources", "logs"],
         expect![[r#"
-            source engine.log engine_log rows=2 unmapped=0
+            source engine.log engine_log rows=3 unmapped=0
             80097047676000000 WARNING torch/_dynamo/convert_frame.py recompile limit=8 rank=1
             ! note log_without_year engine.log [] x1 expected a source that tells the year of the log, found none; its times stand in 1972
         "#]],

@@ -80,7 +80,7 @@ fn prompt_eval(message: &Message<'_>, state: &mut LogState, builder: &mut Builde
     let Some((took, tokens)) = milliseconds_and_tokens(message.text) else { return false };
     per_request(message, builder, &[("server.prefill_time", took * 1e-3), ("server.computed_tokens", tokens)]);
     grow(message, state, builder, &[("server.computed_tokens_total", tokens)]);
-    log(message, builder, "prompt_evaluated", &[("seconds", format!("{}", took / 1e3)), ("tokens", format!("{tokens}"))]);
+    log(message, builder, "prompt_evaluated", &[("seconds", format!("{}", (took * 1e3).round() / 1e6)), ("tokens", format!("{tokens}"))]);
     true
 }
 
@@ -92,7 +92,7 @@ fn eval(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) 
     }
     per_request(message, builder, &values);
     grow(message, state, builder, &[("server.output_tokens_total", tokens)]);
-    log(message, builder, "evaluated", &[("seconds", format!("{}", took / 1e3)), ("tokens", format!("{tokens}"))]);
+    log(message, builder, "evaluated", &[("seconds", format!("{}", (took * 1e3).round() / 1e6)), ("tokens", format!("{tokens}"))]);
     true
 }
 

@@ -13,7 +13,7 @@
 
 use crate::builder::Builder;
 
-use super::{Known, LogState, Message, count, dump, known, log, log_labels, number_after, word_after};
+use super::{Known, LogState, Message, count, dump, known, log, log_labels, number_after, overrule, word_after};
 
 /// Messages that need no engine.
 pub(crate) const LINES: &[Known] = &[
@@ -104,25 +104,11 @@ fn transport(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
         let has_slower = slower.iter().any(|(_, known)| state.grow("comm.transport", known, 0.0) > 0.0)
             || (rank > 1 && state.grow("comm.transport", "ib", 0.0) > 0.0);
         if !has_slower {
-            replace_transport(message, builder, name);
+            overrule(message, builder, "comm.transport", name);
         }
         log(message, builder, "transport", &[("transport", name.to_string()), ("via", way.chars().take(40).collect())]);
     }
     true
-}
-
-/// Keeps one `comm.transport` per source: the slowest seen so far.
-fn replace_transport(message: &Message<'_>, builder: &mut Builder<'_>, name: &str) {
-    let key = builder.intern("comm.transport");
-    let value = builder.intern(name);
-    let settings = &mut builder.capture.tables.settings;
-    match settings.key.iter().position(|known| *known == key) {
-        Some(at) => {
-            settings.value[at] = value;
-            settings.line[at] = u32::try_from(message.line).unwrap_or(u32::MAX);
-        }
-        None => dump(message, builder, "comm.transport", name),
-    }
 }
 
 /// `NCCL INFO NET/Socket : Using [0]eth0:...`: the network for other nodes, used only if a channel goes over it.
@@ -168,7 +154,7 @@ fn custom_all_reduce(message: &Message<'_>, _: &mut LogState, builder: &mut Buil
         return false;
     }
     let reason = REASONS.iter().find(|(part, _)| message.text.contains(part)).map_or("other", |(_, reason)| reason);
-    dump(message, builder, "config.disable_custom_all_reduce", "true");
+    overrule(message, builder, "config.disable_custom_all_reduce", "true");
     log(message, builder, "custom_all_reduce_off", &[("reason", reason.to_string())]);
     true
 }

@@ -119,7 +119,9 @@ pub(super) fn is_command(line: &str) -> bool {
 /// Settings of a command line, or of a list of flags alone.
 pub(super) fn settings(words: &[String]) -> Vec<FlagSetting> {
     let mut found = Vec::new();
-    MAP.settings(words).into_iter().for_each(|setting| push(setting, &mut found));
+    for setting in MAP.settings(words) {
+        push(setting, &mut found);
+    }
     found
 }
 
@@ -127,7 +129,9 @@ pub(super) fn settings(words: &[String]) -> Vec<FlagSetting> {
 pub(super) fn add(field: &str, value: &str, found: &mut Vec<FlagSetting>) {
     let mut own = Vec::new();
     MAP.add(field, value, &mut own);
-    own.into_iter().for_each(|setting| push(setting, found));
+    for setting in own {
+        push(setting, found);
+    }
 }
 
 /// A chunk size says two things: whether prompts are split, and how.

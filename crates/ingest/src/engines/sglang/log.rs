@@ -6,7 +6,7 @@
 
 use crate::builder::Builder;
 use crate::engines::log::{
-    LogLines, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after,
+    LogLines, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, overrule, word_after,
 };
 use crate::engines::sglang::flags;
 use crate::literal;
@@ -196,7 +196,7 @@ fn limits(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) ->
         }
     }
     for setting in found {
-        dump(message, builder, &setting.key, &setting.value);
+        overrule(message, builder, &setting.key, &setting.value);
     }
     let mut fields = vec![("tokens", format!("{tokens}"))];
     fields.extend(number_after(message.text, "available_gpu_mem=").map(|gib| ("free_gib", format!("{gib}"))));
@@ -293,7 +293,7 @@ fn ready(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> 
 }
 
 fn no_overlap(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
-    dump(message, builder, "config.async_scheduling", "false");
+    overrule(message, builder, "config.async_scheduling", "false");
     log(message, builder, "async_scheduling_off", &[]);
     true
 }

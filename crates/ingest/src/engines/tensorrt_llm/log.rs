@@ -12,7 +12,7 @@ use crate::literal;
 
 /// See [`LogLines`].
 pub(super) const LOG: LogLines = LogLines {
-    signs: &["[TRT-LLM]", "[TensorRT-LLM]", "tensorrt_llm", "host_step_time = ", "trtllm-serve"],
+    signs: &["[TRT-LLM]", "[TensorRT-LLM]", "tensorrt_llm", "host_step_time = "],
     lines: &[
         known("host_step_time = ", iteration),
         known("Capacity Scheduler Policy", policy),

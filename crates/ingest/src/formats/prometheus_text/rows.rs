@@ -37,7 +37,6 @@ struct Bucketed {
     signal: Name,
     labels: Name,
     rank: u8,
-    fold: Fold,
     scale: f64,
     bounds: Vec<f64>,
     cumulative: Vec<f64>,
@@ -192,7 +191,6 @@ impl Rows {
             signal,
             labels,
             rank: metric.rank,
-            fold: metric.fold,
             scale: metric.scale,
             bounds: Vec::new(),
             cumulative: Vec::new(),
@@ -267,22 +265,15 @@ impl Rows {
             Target::Bucket(at, bucket) => {
                 let (row, bucket) = (&mut self.histograms[at as usize], bucket as usize);
                 let (slot, seen) = (&mut row.cumulative[bucket], &mut row.seen[bucket]);
-                add_or_max(row.fold, slot, seen, self.scrape, value, before);
+                add(slot, seen, self.scrape, value, before);
             }
             Target::Sum(at) => {
                 let row = &mut self.histograms[at as usize];
-                add_or_max(
-                    row.fold,
-                    &mut row.sum.0,
-                    &mut row.sum.1,
-                    self.scrape,
-                    value * row.scale,
-                    before.map(|before| before * row.scale),
-                );
+                add(&mut row.sum.0, &mut row.sum.1, self.scrape, value * row.scale, before.map(|before| before * row.scale));
             }
             Target::Count(at) => {
                 let row = &mut self.histograms[at as usize];
-                add_or_max(row.fold, &mut row.count.0, &mut row.count.1, self.scrape, value, before);
+                add(&mut row.count.0, &mut row.count.1, self.scrape, value, before);
             }
             Target::Created(at) => self.created[at as usize].value = value,
             Target::Info(at) => {
@@ -473,7 +464,7 @@ impl Bucketed {
     }
 }
 
-/// Joins the value of one more series of a row: ranks that repeat one another (`Fold::Max`) count once.
+/// Joins the value of one more series of a row.
 fn add_or_max(fold: Fold, slot: &mut f64, seen: &mut u32, scrape: u32, value: f64, before: Option<f64>) {
     if fold == Fold::Max && *seen == scrape {
         *slot = if before.is_some() { value } else { slot.max(value) };

@@ -4,7 +4,7 @@
 
 use crate::builder::Builder;
 use crate::engines::log::{
-    Known, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, word_after,
+    Known, LogState, Message, count, dump, dump_graph_sizes, known, list_after, log, log_labels, number_after, overrule, word_after,
 };
 
 /// Messages about graphs, kernels and links.
@@ -47,9 +47,10 @@ fn capturing(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
     if !message.text.contains("100%") {
         return message.text.contains('%');
     }
-    let inside = message.text.split('(').nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+    let bar = &message.text[message.text.find("Capturing").unwrap_or(0)..];
+    let inside = bar.split('(').nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
     let (what, mode) = inside.rsplit_once(", ").unwrap_or((inside, ""));
-    let done = message.text.split("| ").nth(1).and_then(|rest| rest.split('/').next()).and_then(|done| done.trim().parse::<u32>().ok());
+    let done = bar.split("| ").nth(1).and_then(|rest| rest.split('/').next()).and_then(|done| done.trim().parse::<u32>().ok());
     let mut fields = vec![("of", what.chars().take(40).filter(|c| !c.is_whitespace()).collect::<String>()), ("mode", mode.to_string())];
     fields.extend(done.map(|done| ("count", done.to_string())));
     // Every rank draws its own bar.
@@ -76,7 +77,7 @@ fn graph_sizes(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_
 }
 
 fn graphs_skipped(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
-    dump(message, builder, "config.graph_mode", "NONE");
+    overrule(message, builder, "config.graph_mode", "NONE");
     log(message, builder, "graphs_skipped", &[]);
     true
 }
@@ -89,7 +90,7 @@ fn graph_mode(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>
     if mode.len() > 40 {
         return false;
     }
-    dump(message, builder, "config.graph_mode", mode);
+    overrule(message, builder, "config.graph_mode", mode);
     log(message, builder, "graph_mode_lowered", &[("from", wanted.chars().take(40).collect()), ("to", mode.to_string())]);
     true
 }
@@ -198,7 +199,7 @@ fn block_size(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>
 }
 
 fn no_prefix_caching(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
-    dump(message, builder, "config.prefix_caching", "false");
+    overrule(message, builder, "config.prefix_caching", "false");
     log(message, builder, "prefix_caching_off", &[]);
     true
 }
