@@ -123,7 +123,7 @@ pub struct Subject {
 /// Process layout and where it was read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineForm {
-    /// `api+core`, `api+core+workers`, `single process`, or empty.
+    /// `api+core`, `api+core+workers`, `api+schedulers+detokenizer`, `api+workers`, `router+shards`, `single process`, or empty.
     pub kind: String,
     /// How requests cross processes, empty when unknown.
     pub message_channel: String,
@@ -131,6 +131,12 @@ pub struct EngineForm {
     pub scheduling_process: String,
     /// Evidence, or `assumed`.
     pub from: String,
+    /// How to sample the scheduling loop, empty when unknown.
+    #[serde(default)]
+    pub sample_with: String,
+    /// Parts of a request that cross a process here and so can be measured apart.
+    #[serde(default)]
+    pub segments: Vec<String>,
 }
 
 /// One effective setting.

@@ -76,6 +76,8 @@ pub struct Evidence {
     pub device: String,
     /// Engine instances in label order.
     pub engines: BTreeMap<EngineId, Engine>,
+    /// Series and histograms of a gateway's own metrics, by `signal{labels}`.
+    pub gateway_metrics: Engine,
     /// Process and host series (labels `role`, `process`), by `signal{labels}`.
     pub host: BTreeMap<String, Series>,
     /// Typed and summary figures.

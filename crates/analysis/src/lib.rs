@@ -17,6 +17,7 @@ pub mod diagnose;
 pub mod evidence;
 pub mod flags;
 pub mod floors;
+mod forms;
 pub mod gates;
 pub mod guards;
 pub mod hardware_bound;

@@ -6,6 +6,7 @@ use crate::contract::{
     Accounts, EngineForm, InputIssue, RequestPart, SettingValue, SourceRead, Status, Subject, TailPart, TailRule, Trust, Window,
 };
 use crate::evidence::EngineId;
+use crate::forms;
 use crate::gates::Gate;
 use crate::hardware_bound::{Distance, Hardware};
 use crate::onset;
@@ -38,6 +39,8 @@ pub(crate) fn subject(capture: &Capture, situation: &Situation<'_>) -> Subject {
             message_channel: subject.message_channel.clone(),
             scheduling_process: subject.scheduling_process.clone(),
             from: subject.engine_form_from.clone(),
+            sample_with: forms::sample_with(&subject.engine, &subject.engine_form),
+            segments: forms::segments(&subject.engine, &subject.engine_form),
         },
         gpu: subject.device.clone(),
         gpu_count: subject.device_count,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capture::{Capture, Name, Point, Run, Setting, SourceIdx, Subject, labels};
 
 use crate::builder::{Built, FormEvidence, Load};
-use crate::engines::{self, DefaultsQuery};
+use crate::engines::{self, DefaultsQuery, forms};
 
 /// Everything gathered while sources were read.
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct SourceFacts {
 }
 
 /// Formats in order of trust for the subject; unknown ones come last.
-const TRUST: &[&str] = &["vllm_log", "prometheus_text", "vllm_bench_json", "command_txt", "observations_toml"];
+const TRUST: &[&str] = &["vllm_log", "engine_log", "prometheus_text", "vllm_bench_json", "command_txt", "observations_toml"];
 
 impl Conclusions {
     /// Takes the facts out of a source that is about to be merged at source index `base`.
@@ -30,7 +30,7 @@ impl Conclusions {
         let format = built.capture.manifest.sources.first().map(|source| source.format.clone()).unwrap_or_default();
         let rank = TRUST.iter().position(|known| *known == format).unwrap_or(TRUST.len());
         let mut subject = std::mem::take(&mut built.capture.manifest.subject);
-        let is_measured = !matches!(format.as_str(), "attachment" | "command_txt" | "observations_toml");
+        let is_measured = !matches!(format.as_str(), "attachment" | "command_txt" | "nginx_conf" | "observations_toml");
         subject.provenance = match (built.facts.simulated, is_measured, built.facts.typed) {
             (true, ..) => "simulated",
             (false, true, _) => "recorded",
@@ -104,9 +104,6 @@ impl Conclusions {
 
     /// How the engine's processes are laid out, by log prefixes or process roles, else as the version usually is.
     fn form(&self, subject: &mut Subject) {
-        if subject.engine != "vllm" {
-            return;
-        }
         let mut form = FormEvidence::default();
         for source in &self.sources {
             let seen = &source.facts.form;
@@ -117,26 +114,11 @@ impl Conclusions {
                 form.from.clone_from(&seen.from);
             }
         }
-        let is_seen = form.core_process || form.worker_process;
-        let (kind, channel, scheduler) = if form.worker_process {
-            ("api+core+workers", "zmq; shared memory to workers", "engine_core")
-        } else if !is_seen && self.is_single_process(subject) {
-            ("single process", "in process", "api_server")
-        } else {
-            ("api+core", "zmq", "engine_core")
-        };
-        subject.engine_form = kind.to_string();
+        let Some((layout, is_seen)) = forms::find(&subject.engine, &subject.engine_version, &form) else { return };
+        subject.engine_form = layout.kind.to_string();
         subject.engine_form_from = if is_seen { form.from } else { "assumed".to_string() };
-        subject.message_channel = channel.to_string();
-        subject.scheduling_process = scheduler.to_string();
-    }
-
-    /// vLLM before 0.6 ran the engine in the API process.
-    fn is_single_process(&self, subject: &Subject) -> bool {
-        let is_v0 = self.sources.iter().any(|source| source.facts.generation == "V0");
-        let minor =
-            subject.engine_version.strip_prefix("0.").and_then(|rest| rest.split('.').next()).and_then(|minor| minor.parse::<u32>().ok());
-        minor.is_some_and(|minor| minor < 6) && (is_v0 || minor.is_some())
+        subject.message_channel = layout.channel.to_string();
+        subject.scheduling_process = layout.scheduler.to_string();
     }
 
     /// Tells loads at the same time from a sweep, and gives a sweep its points.

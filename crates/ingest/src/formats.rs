@@ -7,8 +7,11 @@ mod attachment;
 pub(crate) mod chunks;
 mod client_jsonl;
 mod command_txt;
+mod engine_log;
 mod host_jsonl;
 pub(crate) mod json_lines;
+mod log_clock;
+mod nginx_conf;
 pub(crate) mod observations_toml;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
@@ -95,6 +98,8 @@ pub(crate) const FORMATS: &[Format] = &[
     host_jsonl::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
+    engine_log::FORMAT,
+    nginx_conf::FORMAT,
     attachment::FORMAT,
 ];
 

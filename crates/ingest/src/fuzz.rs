@@ -55,6 +55,16 @@ pub fn vllm_log(data: &[u8]) {
     run("vllm_log", data);
 }
 
+/// Server logs of other engines.
+pub fn engine_log(data: &[u8]) {
+    run("engine_log", data);
+}
+
+/// nginx's configuration.
+pub fn nginx_conf(data: &[u8]) {
+    run("nginx_conf", data);
+}
+
 /// Results of `vllm bench serve`.
 pub fn vllm_bench_json(data: &[u8]) {
     run("vllm_bench_json", data);
@@ -112,6 +122,8 @@ pub type Target = fn(&[u8]);
 pub const ALL: &[(&str, Target)] = &[
     ("prometheus_text", prometheus_text),
     ("vllm_log", vllm_log),
+    ("engine_log", engine_log),
+    ("nginx_conf", nginx_conf),
     ("vllm_bench_json", vllm_bench_json),
     ("client_jsonl", client_jsonl),
     ("proxy_jsonl", proxy_jsonl),

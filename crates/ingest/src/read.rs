@@ -266,7 +266,7 @@ impl Reading<'_> {
             merge(held.built, &mut self.total, &mut self.conclusions);
         }
         // Results say their date, logs not even their year: what has a date is read first.
-        let (logs, dated): (Vec<_>, Vec<_>) = floating.into_iter().partition(|planned| planned.format.id == "vllm_log");
+        let (logs, dated): (Vec<_>, Vec<_>) = floating.into_iter().partition(|planned| planned.format.id.ends_with("_log"));
         let mut references = BTreeMap::new();
         let runs: BTreeSet<u32> = dated.iter().chain(&logs).map(|planned| planned.context.run_idx).collect();
         for &run_idx in &runs {

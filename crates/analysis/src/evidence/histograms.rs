@@ -112,6 +112,9 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
         series.bounds.clone_from(&table.bounds[last]);
         series.last.clone_from(&table.cumulative[last]);
         let (id, rest) = engine_of(capture.text(labels));
-        evidence.engines.entry(id).or_default().histograms.insert(with_labels(capture.text(signal), &rest), series);
+        // A gateway is no engine instance: its histograms stand beside them.
+        let is_gateway = id.replica.is_empty() && id.engine.is_empty();
+        let holder = if is_gateway { &mut evidence.gateway_metrics } else { evidence.engines.entry(id).or_default() };
+        holder.histograms.insert(with_labels(capture.text(signal), &rest), series);
     }
 }

@@ -115,7 +115,9 @@ fn place(evidence: &mut Evidence, signal: &str, label_text: &str, series: Series
     let (id, rest) = engine_of(label_text);
     let Some(resolved) = resolve(signal) else { return };
     let vantage = signal.split('.').next().unwrap_or_default();
-    if matches!(vantage, "proc" | "host" | "gpu") {
+    if vantage == "gateway" && id.replica.is_empty() && series.len() > 1 {
+        evidence.gateway_metrics.series.insert(with_labels(signal, &rest), series);
+    } else if matches!(vantage, "proc" | "host" | "gpu") {
         evidence.host.insert(with_labels(signal, &rest), series);
     } else if id.replica.is_empty() || (resolved.signal.kind == Kind::Value && series.len() == 1) {
         evidence.figures.add_series(signal, &series);

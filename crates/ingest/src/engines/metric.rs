@@ -43,6 +43,12 @@ pub(crate) struct Metric {
     pub(crate) only: fn(&SeriesLabels) -> bool,
     /// How several series join.
     pub(crate) fold: Fold,
+    /// Labels added to what the series carries: they tell two families of one signal apart.
+    pub(crate) tags: &'static [(&'static str, &'static str)],
+    /// Factor to the base unit.
+    pub(crate) scale: f64,
+    /// A second signal that grows with the same series (hits are queries too). Gauges and counters only.
+    pub(crate) also: &'static str,
     /// 0 is preferred; a row of rank 1 is dropped in a scrape that also has the rank 0 of the same signal and labels.
     pub(crate) rank: u8,
 }
@@ -53,7 +59,7 @@ const fn any(_: &SeriesLabels) -> bool {
 
 impl Metric {
     const fn new(name: &'static str, shape: Shape, signal: &'static str) -> Self {
-        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, rank: 0 }
+        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, tags: &[], scale: 1.0, also: "", rank: 0 }
     }
 
     /// A level.
@@ -86,6 +92,24 @@ impl Metric {
     /// Keeps the largest of several series.
     pub(crate) const fn max(mut self) -> Self {
         self.fold = Fold::Max;
+        self
+    }
+
+    /// Adds labels of ours.
+    pub(crate) const fn tags(mut self, tags: &'static [(&'static str, &'static str)]) -> Self {
+        self.tags = tags;
+        self
+    }
+
+    /// Brings values to the base unit.
+    pub(crate) const fn scale(mut self, scale: f64) -> Self {
+        self.scale = scale;
+        self
+    }
+
+    /// Counts into a second signal as well.
+    pub(crate) const fn also(mut self, signal: &'static str) -> Self {
+        self.also = signal;
         self
     }
 

@@ -10,11 +10,15 @@ use crate::engines::Engine;
 /// See [`Engine`].
 pub(crate) const ENGINE: Engine = Engine {
     id: "vllm",
+    aliases: &[],
+    is_gateway: false,
     metrics: metrics::METRICS,
     prefixes: &["vllm:", "ray_vllm_", "ray_vllm:", "vllm_"],
     core_label: "engine",
+    rank_labels: &[],
     info: metrics::info,
     is_command: flags::is_command,
     flags: flags::settings,
     defaults: defaults::defaults,
+    log: None,
 };

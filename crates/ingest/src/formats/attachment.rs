@@ -7,6 +7,7 @@
 use capture::{Attachment, Severity};
 
 use crate::builder::Builder;
+use crate::engines::log::{LogState, common};
 use crate::formats::{Confidence, FORMATS, Format, Probe, Stage};
 use crate::input::Input;
 
@@ -61,8 +62,9 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
 
 /// Reads to the end, looking for lines that need no engine.
 fn drain(input: &mut Input<'_>, builder: &mut Builder<'_>) -> i64 {
+    let mut state = LogState::default();
     while let Some(line) = input.next_line() {
-        crate::engines::vllm_log::common_line(line.bytes, line.number, builder);
+        common::line(line.bytes, line.number, &mut state, builder);
     }
     i64::try_from(input.raw_bytes()).unwrap_or(i64::MAX)
 }

@@ -7,22 +7,20 @@
 
 use std::borrow::Cow;
 
-use capture::{ClockAlignment, Severity};
+use capture::Severity;
 
 use crate::builder::Builder;
 use crate::civil::Civil;
-use crate::clocks::{self, SECOND_NS};
-use crate::engines::vllm_log::{self, LogState, Message};
+use crate::clocks::SECOND_NS;
+use crate::engines::log::{LogState, Message, common};
+use crate::engines::vllm_log;
+use crate::formats::log_clock::{self, LogTimes, NO_YEAR};
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "vllm_log", stage: Stage::Floating, sniff, read };
 
-/// Year of a log when nothing says: a leap year, so that every date exists.
-const NO_YEAR: i16 = 1972;
-/// How far a time may be off when the year is not known: from then to now and some years more.
-const NO_YEAR_ERROR_NS: i64 = 2_000_000_000_000_000_000;
 /// vLLM's interval between periodic lines.
 const PERIOD_NS: i64 = 10 * SECOND_NS;
 /// Longest start-up line that is looked at.
@@ -52,7 +50,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
 }
 
 /// The line without terminal colors: `ESC [ digits m`.
-fn without_colors(line: &str) -> Cow<'_, str> {
+pub(crate) fn without_colors(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return Cow::Borrowed(line);
     }
@@ -148,7 +146,8 @@ impl LogReader {
             Some(stamp) => self.stamp(stamp, builder),
             None => self.last_stamp.unwrap_or(self.unstamped * PERIOD_NS),
         };
-        let message = Message { t_ns, level: split.level, file: split.file, text: split.message, line: number };
+        let rank = common::rank_of(line);
+        let message = Message { t_ns, level: split.level, file: split.file, rank, text: split.message, line: number };
         if vllm_log::message(&message, &mut self.state, builder) {
             self.known += 1;
             let is_periodic = split.message.contains("Running: ");
@@ -182,7 +181,8 @@ impl LogReader {
             builder.issue(Severity::Warning, "clock_backwards", "", self.backwards, sentence);
         }
         if let Some(span) = self.span {
-            self.align(span, builder);
+            let has_year = builder.context.reference.is_some();
+            log_clock::align(&LogTimes { span, first_start_up_ns: self.first_start_up_ns, has_year, has_zone: false }, builder);
         } else if self.unstamped > 1 {
             let sentence = "expected times in the log, found none; its periodic lines are laid 10 s apart, their usual interval";
             builder.issue(Severity::Note, "lines_without_time", "", self.unstamped, sentence);
@@ -191,35 +191,6 @@ impl LogReader {
             let sentence = "expected lines of vLLM's log that tell its state, found none of them";
             builder.issue(Severity::Warning, "nothing_known", "", 1, sentence);
         }
-    }
-
-    fn align(&self, span: (i64, i64), builder: &mut Builder<'_>) {
-        let shift = clocks::find_shift(span, self.first_start_up_ns, builder.context);
-        if shift.offset_ns != 0 {
-            let move_all = |times: &mut Vec<i64>| times.iter_mut().for_each(|t_ns| *t_ns = t_ns.saturating_add(shift.offset_ns));
-            move_all(&mut builder.capture.tables.samples.t_ns);
-            move_all(&mut builder.capture.tables.logs.t_ns);
-            move_all(&mut builder.capture.tables.steps.t_start_ns);
-            move_all(&mut builder.capture.tables.steps.t_end_ns);
-        }
-        if !shift.overlaps {
-            let sentence = "expected the log to cover the time of the other sources, found no time in common: it may be of another run";
-            builder.issue(Severity::Warning, "log_apart", "", 1, sentence);
-        }
-        let has_year = builder.context.reference.is_some();
-        if !has_year {
-            let sentence = format!("expected a source that tells the year of the log, found none; its times stand in {NO_YEAR}");
-            builder.issue(Severity::Note, "log_without_year", "", 1, sentence);
-        }
-        let year = if has_year { String::new() } else { format!("no year in the log, {NO_YEAR} assumed; ") };
-        let source = builder.name().to_string();
-        builder.capture.manifest.clocks.push(ClockAlignment {
-            source,
-            domain: "log local time".to_string(),
-            offset_ns: shift.offset_ns,
-            error_ns: if has_year { shift.error_ns } else { NO_YEAR_ERROR_NS },
-            method: format!("{year}{}", shift.method),
-        });
     }
 }
 
@@ -235,7 +206,7 @@ fn note_process(process: &str, builder: &mut Builder<'_>) {
 }
 
 /// The year under which the first line is nearest to the other sources.
-fn find_year(stamp: Civil, builder: &Builder<'_>) -> i16 {
+pub(crate) fn find_year(stamp: Civil, builder: &Builder<'_>) -> i16 {
     let Some((from, _)) = builder.context.reference else { return NO_YEAR };
     let year = crate::civil::year_of(from);
     let distance = |year: &i16| stamp.utc_ns(*year).map_or(i64::MAX, |t_ns| t_ns.saturating_sub(from).saturating_abs());

@@ -27,9 +27,9 @@ fn a_truncated_gzip_loses_the_scrape_it_ends_in() {
         "metrics.prom.gz",
         &whole[..whole.len() * 3 / 5],
         expect![[r#"
-            source metrics.prom.gz prometheus_text rows=85 unmapped=24 damaged
-            runs=1 samples=51 histograms=28 settings=6 issues=3
-            ! note unmapped_families metrics.prom.gz [] x24 metric families without a signal here, left out: http_request_size_bytes, http_response_size_bytes, process_cpu_seconds_total, process_max_fds, process_open_fds, process_resident_memory_bytes, process_virtual_memory_bytes, python_gc_collections_total, python_gc_objects_collected_total, python_gc_objects_uncollectable_total, python_info, vllm:engine_sleep_state, vllm:estimated_flops_per_gpu_total, vllm:estimated_read_bytes_per_gpu_total, vllm:estimated_write_bytes_per_gpu_total, vllm:external_prefix_cache_hits_total, vllm:external_prefix_cache_queries_total, vllm:mm_cache_hits_total, vllm:mm_cache_queries_total, vllm:prompt_tokens_cached_by_source_total, vllm:prompt_tokens_cached_total, vllm:request_max_num_generation_tokens, vllm:request_params_max_tokens, vllm:request_params_n
+            source metrics.prom.gz prometheus_text rows=106 unmapped=18 damaged
+            runs=1 samples=71 histograms=28 settings=7 issues=3
+            ! note unmapped_families metrics.prom.gz [] x18 metric families without a signal here, left out: http_request_size_bytes, http_response_size_bytes, process_cpu_seconds_total, process_max_fds, process_open_fds, process_resident_memory_bytes, process_virtual_memory_bytes, python_gc_collections_total, python_gc_objects_collected_total, python_gc_objects_uncollectable_total, python_info, vllm:engine_sleep_state, vllm:mm_cache_hits_total, vllm:mm_cache_queries_total, vllm:prompt_tokens_cached_total, vllm:request_max_num_generation_tokens, vllm:request_params_max_tokens, vllm:request_params_n
             ! warning scrape_cut metrics.prom.gz [scrape 3 (line 1231)] x1 expected 430 series as in the scrape before, found 76 and the end of the text within a line: the last scrape is left out
             ! warning truncated_gzip metrics.prom.gz [byte 13078] x1 expected a complete gzip stream, found that the file ends inside a member; 120342 bytes were unpacked before it
         "#]],
@@ -46,9 +46,9 @@ fn a_gzip_with_a_wrong_byte_is_read_up_to_it() {
         "metrics.prom.gz",
         &bytes,
         expect![[r#"
-            source metrics.prom.gz prometheus_text rows=124 unmapped=27 damaged
-            runs=1 samples=76 histograms=42 settings=6 issues=4
-            ! note unmapped_families metrics.prom.gz [] x27 metric families without a signal here, left out: http_request_size_bytes, http_response_size_bytes, process_cpu_seconds_total, process_max_fds, process_open_fds, process_resident_memory_bytes, process_virtual_memory_bytes, python_gc_collections_total, python_gc_objects_collected_total, python_gc_objects_uncollectable_total, python_info, vllm:engine_sleep_state, vllm:estimated_flops_per_gpu_total, vllm:estimated_read_bytes_per_gpu_total, vllm:estimated_write_bytes_per_gpu_total, vllm:external_prefix_cache_hits_total, vllm:external_prefix_cache_queries_total, vllm:mm_cache_hits_total, vllm:mm_cache_queries_total, vllm:prompt_tokens_cached_by_source_total, vllm:prompt_tokens_cached_total, vllm:request_max_num_generation_tokens, vllm:request_num_preemptions_created6696ated, vllm:request_params_max_tokens, vllm:request_params_n, vllm:request_prefill_kv_computed_tokens_buck4ket, vllm:request_prefill_kv_computedk4ket
+            source metrics.prom.gz prometheus_text rows=155 unmapped=21 damaged
+            runs=1 samples=106 histograms=42 settings=7 issues=4
+            ! note unmapped_families metrics.prom.gz [] x21 metric families without a signal here, left out: http_request_size_bytes, http_response_size_bytes, process_cpu_seconds_total, process_max_fds, process_open_fds, process_resident_memory_bytes, process_virtual_memory_bytes, python_gc_collections_total, python_gc_objects_collected_total, python_gc_objects_uncollectable_total, python_info, vllm:engine_sleep_state, vllm:mm_cache_hits_total, vllm:mm_cache_queries_total, vllm:prompt_tokens_cached_total, vllm:request_max_num_generation_tokens, vllm:request_num_preemptions_created6696ated, vllm:request_params_max_tokens, vllm:request_params_n, vllm:request_prefill_kv_computed_tokens_buck4ket, vllm:request_prefill_kv_computedk4ket
             ! warning damaged_gzip metrics.prom.gz [byte 21798] x1 expected a complete gzip stream, found that corrupt gzip stream does not have a matching checksum; 212721 bytes were unpacked before it
             ! warning scrape_cut metrics.prom.gz [scrape 4 (line 1846)] x1 expected 430 series as in the scrape before, found 37 and the end of the text within a line: the last scrape is left out
             ! warning unreadable_line metrics.prom.gz [line 1918] x422 expected `name{labels} value`, found something else; the line is left out
@@ -99,8 +99,8 @@ fn a_log_cut_and_full_of_garbage_gives_what_is_left() {
         "server.log",
         &bytes,
         expect![[r#"
-            source server.log vllm_log rows=63 unmapped=0
-            runs=1 samples=29 settings=28 logs=13 issues=1
+            source server.log vllm_log rows=65 unmapped=0
+            runs=1 samples=29 settings=29 logs=14 issues=1
             ! note log_without_year server.log [] x1 expected a source that tells the year of the log, found none; its times stand in 1972
         "#]],
     );

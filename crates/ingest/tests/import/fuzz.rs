@@ -20,7 +20,11 @@ impl Dice {
 fn samples() -> Vec<Vec<u8>> {
     let names = ["vllm-cpu/bench.json", "vllm-cpu/command.txt", "vllm-cpu/host.jsonl", "vllm-cpu/metrics.prom.gz", "vllm-cpu/proxy.jsonl"];
     let logs = ["vllm-cpu/server.log", "vllm-old/server.log", "speculation.log", "client.jsonl"];
-    let mut samples: Vec<Vec<u8>> = names.iter().chain(&logs).map(|name| fs::read(data(name)).unwrap()).collect();
+    let engines =
+        ["sglang.log", "llama_cpp.log", "tensorrt_llm.log", "tgi.log", "vllm_gpu.log", "nginx.conf", "sglang.prom", "tensorrt_llm.prom"];
+    let engines = engines.map(|name| format!("engines/{name}"));
+    let names = names.iter().chain(&logs).map(ToString::to_string);
+    let mut samples: Vec<Vec<u8>> = names.chain(engines).map(|name| fs::read(data(&name)).unwrap()).collect();
     // The start of a scrape, unpacked, so that mutations reach the text.
     let mut text = Vec::new();
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();

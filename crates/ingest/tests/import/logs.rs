@@ -21,6 +21,7 @@ fn a_log_alone_tells_version_settings_and_load() {
             91969420000000000 INFO default_loader.py weights_loaded seconds=0.04
             91969420000000000 INFO kv_cache_utils.py kv_capacity tokens=349440
             91969420000000000 INFO kv_cache_utils.py max_concurrency tokens_per_request=4096 requests=85.31
+            91969420000000000 INFO weight_utils.py checkpoint gib=0.02
             91969421000000000 INFO core.py engine_initialized seconds=0.54
             91969432000000000 INFO loggers.py periodic engine=0 prompt_tokens_per_s=406.7 output_tokens_per_s=53.6 running=2 waiting=0 kv_usage_frac=0.001 prefix_hit_frac=0
             91969442000000000 INFO loggers.py periodic engine=0 prompt_tokens_per_s=169.4 output_tokens_per_s=51.1 running=1 waiting=0 kv_usage_frac=0.001 prefix_hit_frac=0
@@ -224,9 +225,9 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         &import_text("engine.log", text),
         &["sources", "logs"],
         expect![[r#"
-            source engine.log attachment rows=2 unmapped=0
-            0   recompile limit=8
-            ! note attachment engine.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            source engine.log engine_log rows=3 unmapped=0
+            80097047676000000 WARNING torch/_dynamo/convert_frame.py recompile limit=8 rank=1
+            ! note log_without_year engine.log [] x1 expected a source that tells the year of the log, found none; its times stand in 1972
         "#]],
     );
     check(
@@ -235,7 +236,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         expect![[r#"
             source runner.log attachment rows=1 unmapped=0
             runs=1 issues=1 attachments=1
-            ! note attachment runner.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            ! note attachment runner.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml, engine_log, nginx_conf; the file is kept as an attachment and not read
         "#]],
     );
 }

@@ -197,7 +197,7 @@ fn files_of_a_run_are_read_into_it_and_only_there() {
             source loose.prom prometheus_text rows=1 unmapped=0
             source m.prom prometheus_text rows=1 unmapped=0
             source observations.toml observations_toml rows=2 unmapped=0
-            source proxy.conf attachment rows=1 unmapped=0
+            source proxy.conf nginx_conf rows=3 unmapped=0
             run 0 a |  |  |  | 
             run 1 b |  |  |  | 
             0 0 engine.waiting{engine="0",replica="0"} 7
@@ -206,7 +206,6 @@ fn files_of_a_run_are_read_into_it_and_only_there() {
             0 1 kv.preemptions{engine="0",replica="0"} 480
             0 1 server.throughput.output{engine="0",replica="0",source="log"} 2
             0 1 server.throughput.prompt{engine="0",replica="0",source="log"} 1.5
-            ! note attachment proxy.conf [] x1 found text of no known format; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
         "#]],
     );
     let named = import(&[path("observations.toml"), path("loose.prom")]);

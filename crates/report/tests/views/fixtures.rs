@@ -134,6 +134,8 @@ fn subject() -> Subject {
             message_channel: "zmq".into(),
             scheduling_process: "EngineCore_0".into(),
             from: "log prefix".into(),
+            sample_with: "py-spy record --pid 212".into(),
+            segments: vec!["zmq to the core".into()],
         },
         gpu: "NVIDIA H100 80GB HBM3".into(),
         gpu_count: 1,

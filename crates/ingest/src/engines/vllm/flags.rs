@@ -1,10 +1,7 @@
-//! vLLM's server flags: kebab and snake case, `--flag=value`, `--no-flag`, short forms, dotted and JSON values.
-//!
-//! The same map serves the `non-default args` dict of the log. A flag outside the map keeps its own name under
-//! `config.`, so that nothing a user set is lost.
+//! vLLM's server flags. The same map serves the `non-default args` dict of the log.
 
 use crate::engines::FlagSetting;
-use crate::literal;
+use crate::engines::flags::{FlagMap, human_count};
 
 /// Flag (snake case) and the `config.` name it sets, where the two differ or the name is in the vocabulary.
 const KEYS: &[(&str, &str)] = &[
@@ -25,7 +22,12 @@ const KEYS: &[(&str, &str)] = &[
     ("num_speculative_tokens", "speculative_tokens"),
     ("guided_decoding_backend", "structured_output_backend"),
     ("max_seq_len", "max_model_len"),
+    ("kv_offloading_size", "kv_offload_gib"),
+    ("cpu_offload_gb", "weight_offload_gib"),
 ];
+
+/// Flags of the negative.
+const OPPOSITES: &[(&str, &str)] = &[("disable_async_scheduling", "async_scheduling")];
 
 /// Short flags.
 const SHORT: &[(&str, &str)] = &[
@@ -67,15 +69,41 @@ const NESTED: &[(&str, &str, &str)] = &[
     ("compilation_config", "cudagraph_capture_sizes", "cudagraph_capture_sizes"),
     ("compilation_config", "max_cudagraph_capture_size", "max_cudagraph_capture_size"),
     ("compilation_config", "max_capture_size", "max_cudagraph_capture_size"),
+    ("compilation_config", "mode", "compilation_mode"),
+    ("compilation_config", "level", "compilation_mode"),
+    ("speculative_config", "model", "speculative_model"),
     ("kv_transfer_config", "kv_connector", "kv_connector"),
+    ("kv_transfer_config", "kv_role", "kv_role"),
     ("structured_outputs_config", "backend", "structured_output_backend"),
     ("kernel_config", "moe_backend", "moe_backend"),
     ("attention_config", "backend", "attention_backend"),
 ];
 
+/// See [`FlagMap`].
+const MAP: FlagMap = FlagMap {
+    keys: KEYS,
+    opposites: OPPOSITES,
+    short: SHORT,
+    switches: SWITCHES,
+    nested: NESTED,
+    in_base_unit,
+    start: start_of_flags,
+    model_first: true,
+};
+
 /// True when a command line starts a vLLM server.
 pub(super) fn is_command(line: &str) -> bool {
-    start_of_flags(&crate::shell::words(line)).is_some()
+    MAP.is_command(line)
+}
+
+/// Settings of a command line, or of a list of flags alone.
+pub(super) fn settings(words: &[String]) -> Vec<FlagSetting> {
+    MAP.settings(words)
+}
+
+/// Adds one flag, in base units and under its `config.` name.
+pub(super) fn add(flag: &str, value: &str, found: &mut Vec<FlagSetting>) {
+    MAP.add(flag, value, found);
 }
 
 /// Index of the first word after the program: behind `vllm serve`, the module, the script or the container image.
@@ -91,109 +119,6 @@ fn start_of_flags(words: &[String]) -> Option<usize> {
     })
 }
 
-/// Settings of a command line, or of a list of flags alone.
-pub(super) fn settings(words: &[String]) -> Vec<FlagSetting> {
-    let start = start_of_flags(words);
-    let words = &words[start.unwrap_or(0)..];
-    let mut found = Vec::new();
-    let mut at = 0;
-    if start.is_some()
-        && let Some(model) = words.first().filter(|word| !word.starts_with('-') && *word != "serve")
-    {
-        add("model", model, &mut found);
-        at = 1;
-    }
-    while at < words.len() {
-        let Some(flag) = Flag::parse(&words[at]) else {
-            at += 1;
-            continue;
-        };
-        at += 1;
-        if let Some(value) = flag.value {
-            add(&flag.name, value, &mut found);
-        } else if flag.is_switch() {
-            add(&flag.name, if flag.negated { "false" } else { "true" }, &mut found);
-        } else {
-            let count = words[at..].iter().take_while(|word| is_value(word)).count();
-            let values = words[at..at + count].join(" ");
-            add(&flag.name, if count == 0 { "true" } else { &values }, &mut found);
-            at += count;
-        }
-    }
-    found
-}
-
-/// A word is a value unless it is a flag; negative numbers are values.
-fn is_value(word: &str) -> bool {
-    !word.starts_with('-') || word[1..].starts_with(|c: char| c.is_ascii_digit())
-}
-
-struct Flag<'a> {
-    name: String,
-    negated: bool,
-    value: Option<&'a str>,
-}
-
-impl<'a> Flag<'a> {
-    fn parse(word: &'a str) -> Option<Self> {
-        if is_value(word) || word.len() < 2 {
-            return None;
-        }
-        let bare = word.trim_start_matches('-');
-        let (name, value) = match bare.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (bare, None),
-        };
-        let (head, rest) = name.split_once('.').map_or((name, ""), |(head, rest)| (head, rest));
-        let mut snake = head.replace('-', "_");
-        if !word.starts_with("--")
-            && let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == head)
-        {
-            snake = (*long).to_string();
-        }
-        let negated = word.starts_with("--no-");
-        if negated {
-            snake = snake["no_".len()..].to_string();
-        }
-        if !rest.is_empty() {
-            snake = format!("{snake}.{}", rest.replace('-', "_"));
-        }
-        Some(Self { name: snake, negated, value })
-    }
-
-    fn is_switch(&self) -> bool {
-        let name = self.name.as_str();
-        self.negated || name.starts_with("enable_") || name.starts_with("disable_") || SWITCHES.contains(&name)
-    }
-}
-
-/// Adds one flag, in base units and under its `config.` name.
-pub(crate) fn add(flag: &str, value: &str, found: &mut Vec<FlagSetting>) {
-    if let Some((outer, inner)) = flag.split_once('.') {
-        for (_, _, target) in NESTED.iter().filter(|(known, key, _)| *known == outer && *key == inner) {
-            add(target, value, found);
-        }
-        return;
-    }
-    let is_nested = NESTED.iter().any(|(outer, ..)| *outer == flag);
-    if is_nested {
-        for (_, inner, target) in NESTED.iter().filter(|(outer, ..)| *outer == flag) {
-            if let Some(text) = literal::get(value, inner).filter(|text| !matches!(*text, "None" | "null")) {
-                add(target, text, found);
-            }
-        }
-        return;
-    }
-    let key = KEYS.iter().find(|(known, _)| *known == flag).map_or(flag, |(_, key)| *key);
-    let value = in_base_unit(key, &plain_value(value));
-    found.push(FlagSetting { key: format!("config.{key}"), value });
-}
-
-/// Value text as settings show it; lists keep their brackets.
-pub(crate) fn plain_value(text: &str) -> String {
-    crate::secrets::redact(&literal::plain(text)).into_owned()
-}
-
 /// Sizes in tokens may be written `16k` (1000s) or `16K` (1024s); the CPU swap space is in GiB.
 fn in_base_unit(key: &str, value: &str) -> String {
     match key {
@@ -201,19 +126,6 @@ fn in_base_unit(key: &str, value: &str) -> String {
         "max_model_len" | "max_num_batched_tokens" | "max_num_seqs" | "long_prefill_token_threshold" => human_count(value),
         _ => value.to_string(),
     }
-}
-
-fn human_count(value: &str) -> String {
-    let factor = match value.as_bytes().last() {
-        Some(b'k') => 1e3,
-        Some(b'K') => 1024.0,
-        Some(b'm') => 1e6,
-        Some(b'M') => 1_048_576.0,
-        Some(b'g') => 1e9,
-        Some(b'G') => 1_073_741_824.0,
-        _ => return value.to_string(),
-    };
-    value[..value.len() - 1].parse::<f64>().map_or_else(|_| value.to_string(), |count| format!("{}", (count * factor) as i64))
 }
 
 #[cfg(test)]

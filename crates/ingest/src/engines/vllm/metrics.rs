@@ -2,8 +2,14 @@
 //!
 //! Renames: `gpu_cache_usage_perc` -> `kv_cache_usage_perc` and `gpu_prefix_cache_*` -> `prefix_cache_*` (deprecated
 //! 0.9, gone by 0.33), `time_per_output_token_seconds` -> `inter_token_latency_seconds` (0.10.2; both are gaps between
-//! tokens, `request_time_per_output_token_seconds` is the mean per request). Left out: families that repeat others
-//! (`prompt_tokens_cached`, external prefix cache) and those that explain no time (`engine_sleep_state`, parameters).
+//! tokens, `request_time_per_output_token_seconds` is the mean per request). V0 counted drafts in gauges.
+//!
+//! Traps: `iteration_tokens_total` is a histogram in spite of its name; `..._perc` is a ratio, joined by its largest;
+//! the histograms of queue, prefill, decode and e2e start at 0.3 s; `prompt_tokens_cached_by_source` repeats what
+//! `prompt_tokens_by_source` counts, by tier, and has a signal of its own so that nobody adds the two.
+//!
+//! Left out: totals that repeat others (`prompt_tokens_cached`), parameters of requests (`request_params_*`), and what
+//! explains no time of a text request (`engine_sleep_state`, `watermark_requests`, `mm_cache_*`, descriptor counts).
 
 use crate::engines::Info;
 use crate::engines::metric::{Metric, SeriesLabels, label};
@@ -30,13 +36,17 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::counter("prefix_cache_hits", "kv.prefix_hits"),
     Metric::counter("gpu_prefix_cache_queries", "kv.prefix_queries").fallback(),
     Metric::counter("gpu_prefix_cache_hits", "kv.prefix_hits").fallback(),
+    Metric::counter("external_prefix_cache_queries", "kv.external_queries"),
+    Metric::counter("external_prefix_cache_hits", "kv.external_hits"),
     Metric::gauge("gpu_prefix_cache_hit_rate", "kv.prefix_hit_ratio").max(),
     Metric::counter("prompt_tokens", "server.prompt_tokens_total"),
     Metric::counter("prompt_tokens_by_source", "server.computed_tokens_total").only(is_computed),
     Metric::counter("prompt_tokens_by_source", "server.cached_tokens_total").only(is_cached).labels(&[("source", "source")]),
+    Metric::counter("prompt_tokens_cached_by_source", "kv.tier_hits").labels(&[("source", "source")]),
     Metric::counter("generation_tokens", "server.output_tokens_total"),
     Metric::counter("request_success", "server.finished").labels(&[("finished_reason", "finish")]),
     Metric::counter("admission_rejections", "server.rejected").labels(&[("reason", "reason")]),
+    Metric::counter("corrupted_requests", "server.corrupted"),
     Metric::histogram("time_to_first_token_seconds", "server.ttft"),
     Metric::histogram("inter_token_latency_seconds", "server.itl"),
     Metric::histogram("time_per_output_token_seconds", "server.itl").fallback(),
@@ -60,13 +70,52 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::histogram("nixl_xfer_time_seconds", "kv.transfer_time"),
     Metric::histogram("nixl_bytes_transferred", "kv.transfer_bytes"),
     Metric::counter("nixl_num_failed_transfers", "kv.transfer_failures"),
+    Metric::counter("nixl_num_kv_expired_reqs", "kv.transfer_failures").tags(&[("reason", "expired")]),
+    Metric::histogram("mooncake_xfer_time_seconds", "kv.transfer_time").tags(&[("source", "mooncake")]),
+    Metric::histogram("mooncake_bytes_transferred", "kv.transfer_bytes").tags(&[("source", "mooncake")]),
+    Metric::counter("mooncake_num_failed_transfers", "kv.transfer_failures").tags(&[("source", "mooncake")]),
+    Metric::counter("mooncake_num_failed_recvs", "kv.transfer_failures").tags(&[("source", "mooncake"), ("reason", "receive")]),
+    Metric::counter("mooncake_num_kv_expired_reqs", "kv.transfer_failures").tags(&[("source", "mooncake"), ("reason", "expired")]),
+    Metric::histogram("mooncake_store_operation_time_seconds", "kv.transfer_time").tags(&[("source", "mooncake_store")]),
+    Metric::histogram("kv_offload_load_time", "kv.transfer_time").tags(&[("mode", "load"), ("source", "offload")]),
+    Metric::histogram("kv_offload_store_time", "kv.transfer_time").tags(&[("mode", "store"), ("source", "offload")]),
+    Metric::counter("kv_offload_load_bytes", "kv.transfer_bytes").tags(&[("mode", "load"), ("source", "offload")]),
+    Metric::counter("kv_offload_store_bytes", "kv.transfer_bytes").tags(&[("mode", "store"), ("source", "offload")]),
+    Metric::histogram("kv_block_lifetime_seconds", "kv.block_lifetime"),
+    Metric::histogram("kv_block_idle_before_evict_seconds", "kv.block_idle"),
+    Metric::histogram("kv_block_reuse_gap_seconds", "kv.block_reuse_gap"),
+    Metric::counter("estimated_flops_per_gpu", "engine.flops"),
+    Metric::counter("estimated_read_bytes_per_gpu", "engine.read_bytes"),
+    Metric::counter("estimated_write_bytes_per_gpu", "engine.write_bytes"),
 ];
 
-/// `cache_config_info`: the KV cache as the engine set it up, in labels.
+/// Series that say things in labels: `cache_config_info` and `lora_requests_info`.
 pub(super) fn info(name: &str, labels: &SeriesLabels) -> Option<Info> {
-    if name != "cache_config_info" {
-        return None;
+    match name {
+        "cache_config_info" => Some(cache_config(labels)),
+        "lora_requests_info" => Some(adapters(labels)),
+        _ => None,
     }
+}
+
+/// LoRA slots, and the adapters that run and wait, as lists of names. Each combination of names is a series of its own,
+/// whose value is the time at which it was last true; an exporter that keeps old ones repeats them, so the settings are
+/// sure and the counts are the latest combination's at best.
+fn adapters(labels: &SeriesLabels) -> Info {
+    let count = |key: &str| label(labels, key).split(',').filter(|name| !name.trim().is_empty()).count() as f64;
+    let mut info = Info::default();
+    let slots = label(labels, "max_lora");
+    if !matches!(slots, "" | "0" | "None") {
+        info.settings.push(("config.max_adapters".to_string(), slots.to_string()));
+        info.settings.push(("config.lora".to_string(), "true".to_string()));
+        info.samples.push(("engine.adapters_loaded", count("running_lora_adapters")));
+        info.samples.push(("engine.adapter_waiting", count("waiting_lora_adapters")));
+    }
+    info
+}
+
+/// The KV cache as the engine set it up.
+fn cache_config(labels: &SeriesLabels) -> Info {
     let mut info = Info::default();
     let known = |key: &str| Some(label(labels, key)).filter(|value| !matches!(*value, "" | "None"));
     for (wire, key) in [
@@ -79,9 +128,11 @@ pub(super) fn info(name: &str, labels: &SeriesLabels) -> Option<Info> {
         ("kv_cache_memory_bytes", "config.kv_cache_memory_bytes"),
         ("swap_space_bytes", "config.swap_space"),
         ("sliding_window", "config.sliding_window"),
+        ("kv_offloading_size", "config.kv_offload_gib"),
+        ("kv_offloading_backend", "config.kv_offload_backend"),
     ] {
         if let Some(value) = known(wire) {
-            info.settings.push((key.to_string(), super::flags::plain_value(value)));
+            info.settings.push((key.to_string(), crate::engines::flags::plain_value(value)));
         }
     }
     let number = |key: &str| known(key).and_then(|value| value.parse::<f64>().ok()).filter(|value| value.is_finite() && *value > 0.0);
@@ -91,5 +142,5 @@ pub(super) fn info(name: &str, labels: &SeriesLabels) -> Option<Info> {
             info.samples.push(("kv.capacity", blocks * block));
         }
     }
-    Some(info)
+    info
 }

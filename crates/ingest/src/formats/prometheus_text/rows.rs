@@ -12,6 +12,10 @@ use super::series::{Catalog, Target};
 /// Most buckets of one histogram; the rest is left out.
 const MAX_BUCKETS: usize = 1_000;
 
+/// Signals in blocks, and the same in tokens.
+const IN_BLOCKS: &[(&str, &str)] =
+    &[("kv.capacity_blocks", "kv.capacity"), ("kv.block_queries", "kv.prefix_queries"), ("kv.block_hits", "kv.prefix_hits")];
+
 /// Which row of the capture: signal, labels, rank.
 type Key = (Name, Name, u8);
 
@@ -23,6 +27,7 @@ struct Scalar {
     is_start_time: bool,
     fold: Fold,
     rank: u8,
+    scale: f64,
     value: f64,
     seen: u32,
     last: Option<f64>,
@@ -32,6 +37,7 @@ struct Bucketed {
     signal: Name,
     labels: Name,
     rank: u8,
+    scale: f64,
     bounds: Vec<f64>,
     cumulative: Vec<f64>,
     seen: Vec<u32>,
@@ -72,6 +78,7 @@ pub(super) struct Rows {
     /// Created times are written one per series; a restart changes all of them.
     restarts: i64,
     saw_engine: bool,
+    saw_gateway: bool,
     saw_model: bool,
 }
 
@@ -89,12 +96,20 @@ impl Rows {
             scrape_time: (builder.intern("server.scrape_time"), builder.intern(&labels)),
             restarts: 0,
             saw_engine: false,
+            saw_gateway: false,
             saw_model: false,
         }
     }
 
     /// Notes that the source is this engine's.
     pub(super) fn saw_engine(&mut self, engine: &Engine, builder: &mut Builder<'_>) {
+        if engine.is_gateway {
+            if !self.saw_gateway {
+                self.saw_gateway = true;
+                builder.setting(builder.context.replica_setting(), "config.gateway", engine.id, "metrics", 0);
+            }
+            return;
+        }
         if !self.saw_engine {
             self.saw_engine = true;
             let subject = &mut builder.capture.manifest.subject;
@@ -109,10 +124,19 @@ impl Rows {
             self.saw_model = true;
             builder.capture.manifest.subject.model = model.to_string();
         }
+        if engine.is_gateway {
+            // A gateway is no replica of an engine: its rows are told apart by where they were scraped.
+            let mut pairs = vec![("process", builder.context.replica_label())];
+            pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
+            pairs.extend_from_slice(metric.tags);
+            let text = labels::canonical(&pairs);
+            return builder.intern(&text);
+        }
         let core = label(found, engine.core_label);
         let core = if core.is_empty() { "0" } else { core };
         let mut pairs = vec![("replica", builder.context.replica_label()), ("engine", core)];
         pairs.extend(metric.labels.iter().map(|(wire, ours)| (*ours, label(found, wire))));
+        pairs.extend_from_slice(metric.tags);
         let text = labels::canonical(&pairs);
         builder.intern(&text)
     }
@@ -121,7 +145,14 @@ impl Rows {
     pub(super) fn scalar(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Target {
         let labels = self.row_labels(metric, engine, found, builder);
         let signal = builder.intern(metric.signal);
-        self.scalar_row(signal, labels, metric, builder)
+        let own = self.scalar_row(signal, labels, metric, builder);
+        if metric.also.is_empty() {
+            return own;
+        }
+        let also = builder.intern(metric.also);
+        let also = self.scalar_row(also, labels, metric, builder);
+        let (Target::Scalar(own), Target::Scalar(also)) = (own, also) else { return own };
+        Target::Both(own, also)
     }
 
     fn scalar_row(&mut self, signal: Name, labels: Name, metric: &Metric, builder: &Builder<'_>) -> Target {
@@ -139,6 +170,7 @@ impl Rows {
             is_start_time: name == "server.start_time",
             fold: metric.fold,
             rank: metric.rank,
+            scale: metric.scale,
             value: 0.0,
             seen: 0,
             last: None,
@@ -159,6 +191,7 @@ impl Rows {
             signal,
             labels,
             rank: metric.rank,
+            scale: metric.scale,
             bounds: Vec::new(),
             cumulative: Vec::new(),
             seen: Vec::new(),
@@ -178,6 +211,7 @@ impl Rows {
             });
             return Target::Skip;
         };
+        let bound = bound * metric.scale;
         let at = self.histogram(metric, engine, found, builder);
         let row = &mut self.histograms[at as usize];
         if let Some(bucket) = row.bounds.iter().position(|known| *known == bound) {
@@ -224,6 +258,10 @@ impl Rows {
         match catalog.target(series) {
             Target::Skip => {}
             Target::Scalar(at) => self.add_scalar(at, value, before),
+            Target::Both(at, also) => {
+                self.add_scalar(at, value, before);
+                self.add_scalar(also, value, before);
+            }
             Target::Bucket(at, bucket) => {
                 let (row, bucket) = (&mut self.histograms[at as usize], bucket as usize);
                 let (slot, seen) = (&mut row.cumulative[bucket], &mut row.seen[bucket]);
@@ -231,7 +269,7 @@ impl Rows {
             }
             Target::Sum(at) => {
                 let row = &mut self.histograms[at as usize];
-                add(&mut row.sum.0, &mut row.sum.1, self.scrape, value, before);
+                add(&mut row.sum.0, &mut row.sum.1, self.scrape, value * row.scale, before.map(|before| before * row.scale));
             }
             Target::Count(at) => {
                 let row = &mut self.histograms[at as usize];
@@ -248,11 +286,8 @@ impl Rows {
 
     fn add_scalar(&mut self, at: u32, value: f64, before: Option<f64>) {
         let row = &mut self.scalars[at as usize];
-        if row.fold == Fold::Max && row.seen == self.scrape {
-            row.value = if before.is_some() { value } else { row.value.max(value) };
-        } else {
-            add(&mut row.value, &mut row.seen, self.scrape, value, before);
-        }
+        let (value, before) = (value * row.scale, before.map(|before| before * row.scale));
+        add_or_max(row.fold, &mut row.value, &mut row.seen, self.scrape, value, before);
     }
 
     /// Drops what was gathered since the last flush.
@@ -262,7 +297,9 @@ impl Rows {
 
     /// The time one scrape took.
     pub(super) fn scrape_time(&self, t_ns: i64, took_s: f64, builder: &mut Builder<'_>) {
-        if took_s.is_finite() && took_s >= 0.0 {
+        // How long a gateway takes to answer says nothing about a server.
+        let is_server = self.saw_engine || !self.saw_gateway;
+        if is_server && took_s.is_finite() && took_s >= 0.0 {
             let (signal, labels) = self.scrape_time;
             let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
             builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value: took_s, source_idx });
@@ -274,6 +311,7 @@ impl Rows {
         let mut doubts = Doubts::default();
         self.flush_created(&mut doubts);
         self.flush_scalars(t_ns, &mut doubts, builder);
+        self.flush_products(t_ns, builder);
         self.flush_histograms(t_ns, &mut doubts, builder);
         self.scrape += 1;
         self.report(&doubts, place, builder);
@@ -313,6 +351,23 @@ impl Rows {
             row.last = Some(value);
             let (signal, labels) = (row.signal, row.labels);
             builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value, source_idx });
+        }
+    }
+
+    /// What an engine counts in blocks, in tokens as well.
+    fn flush_products(&self, t_ns: i64, builder: &mut Builder<'_>) {
+        let Some(size) = builder.capture.names.find("kv.block_size") else { return };
+        let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
+        for (blocks, tokens) in IN_BLOCKS {
+            let Some(blocks) = builder.capture.names.find(blocks) else { continue };
+            for row in self.scalars.iter().filter(|row| row.signal == blocks && row.seen == self.scrape && row.value.is_finite()) {
+                let size = self.scalar_of.get(&(size, row.labels, 0)).map(|&at| &self.scalars[at as usize]);
+                let Some(size) = size.filter(|size| size.seen == self.scrape && size.value.is_finite() && size.value > 0.0) else {
+                    continue;
+                };
+                let (signal, labels, value) = (builder.intern(tokens), row.labels, row.value * size.value);
+                builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value, source_idx });
+            }
         }
     }
 
@@ -406,6 +461,15 @@ impl Bucketed {
             cumulative.push(self.count.0);
         }
         Some((bounds, cumulative))
+    }
+}
+
+/// Joins the value of one more series of a row.
+fn add_or_max(fold: Fold, slot: &mut f64, seen: &mut u32, scrape: u32, value: f64, before: Option<f64>) {
+    if fold == Fold::Max && *seen == scrape {
+        *slot = if before.is_some() { value } else { slot.max(value) };
+    } else {
+        add(slot, seen, scrape, value, before);
     }
 }
 

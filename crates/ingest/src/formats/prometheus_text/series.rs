@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capture::Severity;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::builder::Builder;
 use crate::engines::metric::{Metric, SeriesLabels, Shape};
@@ -21,6 +21,8 @@ pub(super) enum Target {
     Skip,
     /// A gauge or counter.
     Scalar(u32),
+    /// Two gauges or counters.
+    Both(u32, u32),
     /// A bucket of a histogram.
     Bucket(u32, u32),
     /// Sum of a histogram.
@@ -47,6 +49,8 @@ pub(super) struct Catalog {
     series: Vec<Series>,
     index: HashMap<Box<[u8]>, u32>,
     types: HashMap<Box<[u8]>, Box<str>>,
+    /// Series of engines with rank labels, without those labels.
+    ranks: HashSet<Box<str>>,
     unmapped: BTreeSet<String>,
     mapped: BTreeSet<String>,
     conflicts: BTreeMap<String, String>,
@@ -123,6 +127,10 @@ impl Catalog {
         for engine in ENGINES {
             let Some(bare) = engine.prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)) else { continue };
             rows.saw_engine(engine, builder);
+            if self.repeats_a_rank(engine, name, &labels) {
+                self.mapped.insert(family);
+                return Target::Skip;
+            }
             if let Some(info) = (engine.info)(bare, &labels) {
                 return rows.info(engine, &info, &labels, builder);
             }
@@ -138,6 +146,19 @@ impl Catalog {
         }
         self.unmapped(&family, name);
         Target::Skip
+    }
+
+    /// True when a series that differs only in its rank was seen before: both tell the same.
+    fn repeats_a_rank(&mut self, engine: &Engine, name: &str, labels: &SeriesLabels) -> bool {
+        let is_rank = |key: &str| engine.rank_labels.contains(&key);
+        if !labels.iter().any(|(key, _)| is_rank(key)) {
+            return false;
+        }
+        let mut key = name.to_string();
+        for (label, value) in labels.iter().filter(|(label, _)| !is_rank(label)) {
+            key.extend(["\0", label, "\0", value]);
+        }
+        !self.ranks.insert(key.into())
     }
 
     fn unmapped(&mut self, family: &str, name: &str) {

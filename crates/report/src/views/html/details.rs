@@ -130,6 +130,8 @@ pub(super) fn subject(report: &Report) -> Html {
                 ("processes", Html::text(&form.kind)),
                 ("channel", Html::text(&form.message_channel)),
                 ("process to sample", code(&form.scheduling_process)),
+                ("sample it with", code(&form.sample_with)),
+                ("measurable parts", Html::text(&form.segments.join("; "))),
                 ("layout read from", Html::text(&form.from)),
                 ("evidence", Html::text(&subject.provenance)),
             ],

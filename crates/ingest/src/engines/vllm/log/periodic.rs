@@ -1,8 +1,7 @@
 //! vLLM's recurring lines: the scheduler's every 10 s, speculation's, and the opt-in line per iteration.
 
-use capture::Step;
-
 use crate::builder::Builder;
+use crate::engines::log::{Iteration, add_step};
 
 use super::{Known, LogState, Message, known, log, log_labels, number_after, word_after};
 
@@ -13,6 +12,8 @@ pub(super) const LINES: &[Known] = &[
     known("Iteration(", iteration),
     known("is preempted by PreemptionMode", preempted),
     known("Prefix cache hit rate: GPU: ", prefix_rate),
+    known("MFU: ", mfu),
+    known("KV Transfer metrics: ", transfers),
 ];
 
 /// Fields of the scheduler line: text before the number, field name, factor to the base unit.
@@ -78,7 +79,7 @@ fn is_swap_usage(part: &str, text: &str) -> bool {
 }
 
 /// `Engine 003: ` -> `3`.
-fn engine_of(text: &str) -> String {
+pub(super) fn engine_of(text: &str) -> String {
     let Some(rest) = text.split("Engine ").nth(1) else { return "0".to_string() };
     let digits = &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())];
     let number = digits.trim_start_matches('0');
@@ -121,27 +122,7 @@ fn iteration(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
     };
     let (prefill, decode) = (part(" context tokens"), part(" generation requests"));
     let elapsed_ns = (elapsed_ms * 1e6) as i64;
-    let end = state.last_step_end_ns.saturating_add(elapsed_ns).clamp(message.t_ns, message.t_ns.saturating_add(999_999_999));
-    state.last_step_end_ns = end;
-    let phase = match (prefill.unwrap_or(0) > 0, decode.unwrap_or(0) > 0) {
-        (true, true) => "mixed",
-        (true, false) => "prefill",
-        (false, true) => "decode",
-        (false, false) => "",
-    };
-    let replica = builder.context.replica_label().to_string();
-    let row = Step {
-        t_start_ns: end.saturating_sub(elapsed_ns),
-        t_end_ns: end,
-        run_idx: builder.context.run_idx,
-        replica: builder.intern(&replica),
-        prefill_tokens: prefill,
-        decode_seqs: decode,
-        cached_tokens: None,
-        phase: builder.intern(phase),
-        source_idx: builder.source(),
-    };
-    builder.capture.tables.steps.push(row);
+    add_step(message, Iteration { elapsed_ns, prefill_tokens: prefill, decode_seqs: decode, cached_tokens: None }, state, builder);
     true
 }
 
@@ -162,5 +143,35 @@ fn preempted(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
     state.preemptions = total;
     builder.sample(message.t_ns, "kv.preemptions", &log_labels(builder, "0", &[]), total);
     log(message, builder, "preemption", &[("mode", mode), ("total", format!("{total}"))]);
+    true
+}
+
+/// `Engine 000: MFU: 12.3 TF/s/device 456.7 GB/s/device` (with `--enable-mfu-metrics`): what the model's arithmetic and
+/// bytes come to, estimated by vLLM.
+fn mfu(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let rest = message.text.split("MFU: ").nth(1).unwrap_or_default();
+    let before = |unit: &str| rest.split(unit).next().filter(|_| rest.contains(unit))?.split_whitespace().last()?.parse::<f64>().ok();
+    let (Some(tera), Some(giga)) = (before(" TF/s"), before(" GB/s")) else { return false };
+    builder.sample(message.t_ns, "kernel.dram_bytes", &log_labels(builder, &engine_of(message.text), &[]), giga * 1e9);
+    log(message, builder, "mfu", &[("tflops_per_s", format!("{tera}")), ("gb_per_s", format!("{giga}"))]);
+    true
+}
+
+/// `KV Transfer metrics: Num successful transfers=4, Avg xfer time (ms)=1.2, ...`: keys differ by connector.
+fn transfers(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let rest = message.text.split("KV Transfer metrics: ").nth(1).unwrap_or_default();
+    let own = log_labels(builder, &engine_of(message.text), &[]);
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for (key, value) in rest.split(", ").filter_map(|part| part.split_once('=')).take(24) {
+        let Some(value) = value.trim().parse::<f64>().ok().filter(|value| value.is_finite()) else { continue };
+        let key = key.trim().to_ascii_lowercase();
+        if key == "avg xfer time (ms)" {
+            builder.sample(message.t_ns, "kv.transfer_time.mean", &own, value * 1e-3);
+        }
+        let plain: String = key.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+        fields.push((plain, format!("{value}")));
+    }
+    let fields: Vec<(&str, String)> = fields.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
+    log(message, builder, "kv_transfer", &fields);
     true
 }
