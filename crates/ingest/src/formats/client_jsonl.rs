@@ -138,8 +138,9 @@ impl Attempt {
             source_idx: builder.source(),
             ..Request::default()
         };
-        builder.capture.tables.requests.push(row);
-        if let Some(first) = self.first {
+        if builder.request(row)
+            && let Some(first) = self.first
+        {
             match &self.gaps.list {
                 Some(list) => add_chunks(builder, vantage, request_id, attempt, first, list),
                 None => builder.chunks.leave_out(self.gaps.count),

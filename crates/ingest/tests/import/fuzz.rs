@@ -21,6 +21,8 @@ fn samples() -> Vec<Vec<u8>> {
     let names = ["vllm-cpu/bench.json", "vllm-cpu/command.txt", "vllm-cpu/host.jsonl", "vllm-cpu/metrics.prom.gz", "vllm-cpu/proxy.jsonl"];
     let logs = ["vllm-cpu/server.log", "vllm-old/server.log", "speculation.log", "client.jsonl"];
     let mut samples: Vec<Vec<u8>> = names.iter().chain(&logs).map(|name| fs::read(data(name)).unwrap()).collect();
+    let results = fs::read_dir(data("load-results")).unwrap().map(|file| file.unwrap().path());
+    samples.extend(results.collect::<std::collections::BTreeSet<_>>().into_iter().map(|path| fs::read(path).unwrap()));
     // The start of a scrape, unpacked, so that mutations reach the text.
     let mut text = Vec::new();
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();

@@ -9,6 +9,8 @@ mod damage;
 mod evidence;
 mod fuzz;
 mod hostile;
+mod load_results;
+mod load_results_damaged;
 mod logs;
 mod observations;
 mod order;
