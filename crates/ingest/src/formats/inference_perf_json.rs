@@ -1,4 +1,5 @@
-//! The reports of `inference-perf`: `summary_` and `stage_<n>_lifecycle_metrics.json`, and `per_request_lifecycle_metrics.json`.
+//! The reports of `inference-perf`: `summary_` and `stage_<n>_lifecycle_metrics.json`, `per_request_lifecycle_metrics.json`,
+//! and `validation.json`, whose warnings become notes.
 //!
 //! A stage is a load, the summary is all of them together. Times are seconds; those of requests are a monotonic clock without
 //! a date. `normalized_time_per_output_token` is e2e / tokens and counts the time to the first token: it is left out.
@@ -16,6 +17,7 @@ use crate::input::Input;
 use crate::json::{Json, JsonResult};
 
 mod records;
+mod validation;
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "inference_perf_json", stage: Stage::Floating, sniff, read };
@@ -24,6 +26,7 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
     let has = |keys: &[&str]| keys.iter().all(|key| probe.has(key));
     match probe.first_byte() {
         Some(b'{') if has(&["\"load_summary\"", "\"successes\""]) => Confidence::Sure,
+        Some(b'{') if has(&["\"global\"", "\"reports\"", "\"warnings\"", "lifecycle_metrics"]) => Confidence::Sure,
         Some(b'[') if has(&["\"start_time\"", "\"end_time\"", "\"request\"", "\"response\""]) => Confidence::Sure,
         Some(b'[') if has(&["\"start_time\"", "\"end_time\"", "\"output_token_times\""]) => Confidence::Sure,
         _ => Confidence::No,
@@ -37,8 +40,11 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
         return;
     }
     let mut report = Report::default();
-    if let Err(error) = report.read(&mut json) {
+    if let Err(error) = report.read(&mut json, builder) {
         builder.damaged_json(&error);
+    }
+    if report.is_validation {
+        return;
     }
     if report.latencies.is_empty() && report.completed.is_none() {
         builder.refuse("no_rows", "expected a lifecycle report of `inference-perf`, found none");
@@ -65,6 +71,8 @@ const THROUGHPUTS: &[(&str, &str)] = &[
 #[derive(Default)]
 struct Report {
     duration: Option<f64>,
+    /// The file is `validation.json`, what the tool itself found wrong with its reports.
+    is_validation: bool,
     is_stage: bool,
     concurrency: Option<f64>,
     rate: Option<f64>,
@@ -79,8 +87,12 @@ struct Report {
 }
 
 impl Report {
-    fn read(&mut self, json: &mut Json<&mut Input<'_>>) -> JsonResult<()> {
+    fn read(&mut self, json: &mut Json<&mut Input<'_>>, builder: &mut Builder<'_>) -> JsonResult<()> {
         json.object(|key, json| match (key, json.peek()) {
+            ("reports", Some(b'{')) => {
+                self.is_validation = true;
+                validation::read(json, builder)
+            }
             ("benchmark_time_seconds", _) => {
                 self.duration = json.figure()?;
                 Ok(())
