@@ -14,7 +14,7 @@ use crate::builder::{Builder, Load};
 use crate::clocks::{self, SECOND_NS};
 use crate::formats::chunks::{GapLists, Gaps};
 use crate::formats::client_jsonl::error_class;
-use crate::formats::client_row::ClientRow;
+use crate::formats::client_row::{ClientRow, MAX_TIME_NS, MAX_TOKENS};
 use crate::formats::figures::{self, At, MAX_RUNS};
 use crate::input::Input;
 use crate::json::{Json, JsonResult};
@@ -44,11 +44,6 @@ impl Dialect {
         capture::signals::resolve(&name).map(|_| (name, 1e-3))
     }
 }
-
-/// Longest believable time of a request.
-const MAX_TIME_NS: i64 = 1_000_000 * SECOND_NS;
-/// Most believable tokens of a request.
-const MAX_TOKENS: i64 = 1_000_000_000;
 
 const PEAK_COUNTS_CHUNKS: &str = "expected a peak of output tokens per second above the mean, found a lower one: it counts chunks of several \
                                   tokens; it is left out";
@@ -167,7 +162,7 @@ impl BenchResult {
                 "itls" => self.read_gaps(json)?,
                 "errors" => {
                     let class = |json: &mut Json<_>| {
-                        let text = json.scalar()?.unwrap_or_default();
+                        let text = json.lead()?.unwrap_or_default();
                         Ok(if text.is_empty() { "" } else { error_class(&text) })
                     };
                     list(json, &mut self.errors, (self.limit, &mut self.longest), class)?;

@@ -9,9 +9,9 @@ use crate::builder::Builder;
 use crate::formats::chunks::{Gaps, add_chunks};
 
 /// Longest believable time of a request.
-const MAX_TIME_NS: i64 = 1_000_000_000_000_000;
+pub(crate) const MAX_TIME_NS: i64 = 1_000_000_000_000_000;
 /// Most believable tokens of a request.
-const MAX_TOKENS: i64 = 1_000_000_000;
+pub(crate) const MAX_TOKENS: i64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Default)]

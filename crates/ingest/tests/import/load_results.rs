@@ -298,13 +298,16 @@ fn inference_perf_requests() {
 
 #[test]
 fn inference_perf_validation() {
-    check_file("validation.json", expect![[r#"
+    check_file(
+        "validation.json",
+        expect![[r#"
         source validation.json inference_perf_json rows=0 unmapped=0
         run 0  |  |  |  | 
         runs=1 issues=2
         ! note tool_warning validation.json [stage_0_lifecycle_metrics.json per_stage.token_mismatches] x1 `inference-perf` found with its own report: 8 request(s) where the client-side token count disagrees with the server-reported completion_tokens
         ! note tool_warning validation.json [summary_lifecycle_metrics.json summary.token_mismatches] x1 `inference-perf` found with its own report: 8 request(s) where the client-side token count disagrees with the server-reported completion_tokens
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
