@@ -4,16 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use capture::{Capture, Log, Name, Sample, Setting, Severity, Source, SourceIdx};
+use capture::{Capture, Log, Name, Request, Sample, Setting, Severity, Source, SourceIdx};
 
 use crate::formats::chunks::{self, Kept};
 use crate::input::Finished;
+use crate::json::JsonError;
 
 /// `point_idx` of rows outside a sweep.
 pub(crate) use capture::ids::NO_POINT;
 
 /// Rows kept per issue code and source; further ones are counted into the last.
 const ISSUE_ROWS_PER_CODE: usize = 16;
+/// Most request rows of one source, unless the options say otherwise.
+pub(crate) const MAX_REQUESTS: usize = 2_000_000;
 
 /// What an importer is told about its source from outside.
 #[derive(Clone, Debug, Default)]
@@ -59,10 +62,10 @@ pub(crate) enum ScrapeTime {
 }
 
 /// One load a client made, for telling a sweep from loads at the same time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    pub(crate) start_ns: i64,
-    pub(crate) end_ns: i64,
+    /// Host times of start and end; `None` when the result is not dated.
+    pub(crate) span: Option<(i64, i64)>,
     pub(crate) max_concurrency: Option<f64>,
     pub(crate) request_rate: Option<f64>,
 }
@@ -84,8 +87,9 @@ pub(crate) struct Facts {
     pub(crate) span: Option<(i64, i64)>,
     /// Start of the API process, per replica.
     pub(crate) process_starts: BTreeMap<String, i64>,
-    /// The load this source tells of.
-    pub(crate) load: Option<Load>,
+    /// The loads this source tells of, one after another. Its samples and requests carry the load's position as their
+    /// point; `finish.rs` turns that into sweep points, or takes it away.
+    pub(crate) loads: Vec<Load>,
     /// Process layout.
     pub(crate) form: FormEvidence,
     /// Command lines of servers, secrets redacted, with their replica.
@@ -142,6 +146,9 @@ pub(crate) struct Builder<'a> {
     pub(crate) facts: Facts,
     /// Which chunks are kept.
     pub(crate) chunks: Kept,
+    /// Most request rows kept of this source.
+    pub(crate) max_requests: usize,
+    requests_left_out: u64,
     name: String,
     idx: SourceIdx,
     issues: Vec<PendingIssue>,
@@ -158,6 +165,8 @@ impl<'a> Builder<'a> {
             context,
             facts: Facts::default(),
             chunks: Kept::default(),
+            max_requests: MAX_REQUESTS,
+            requests_left_out: 0,
             name: name.to_string(),
             idx,
             issues: Vec::new(),
@@ -218,6 +227,14 @@ impl<'a> Builder<'a> {
         self.damaged = true;
     }
 
+    /// Says where a JSON document stopped being one.
+    pub(crate) fn damaged_json(&mut self, error: &JsonError) {
+        let found = if error.at_end { "the end of the text" } else { "something else" };
+        let sentence = format!("expected {}, found {found}; what was read before it is kept", error.expected);
+        self.mark_damaged();
+        self.issue(Severity::Warning, "damaged_json", &format!("byte {}", error.offset + 1), 1, sentence);
+    }
+
     /// Marks the source as damaged.
     pub(crate) fn mark_damaged(&mut self) {
         self.damaged = true;
@@ -246,6 +263,22 @@ impl<'a> Builder<'a> {
         let (signal, labels) = (self.intern(signal), self.intern(labels));
         let run_idx = self.context.run_idx;
         self.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx, signal, labels, value, source_idx: self.idx });
+    }
+
+    /// Adds a request, unless the source has too many already; false when it is left out.
+    pub(crate) fn request(&mut self, row: Request) -> bool {
+        let fits = self.capture.tables.requests.t_sent_ns.len() < self.max_requests;
+        if fits {
+            self.capture.tables.requests.push(row);
+        } else {
+            self.leave_out_requests(1);
+        }
+        fits
+    }
+
+    /// Counts requests that are left out because there are too many.
+    pub(crate) fn leave_out_requests(&mut self, count: u64) {
+        self.requests_left_out += count;
     }
 
     /// Adds a setting; the value of a key that may hold a secret is redacted.
@@ -282,6 +315,10 @@ impl<'a> Builder<'a> {
     /// Closes the source: writes its manifest row and its issues.
     pub(crate) fn finish(mut self, finished: &Finished) -> Built {
         chunks::report(&mut self);
+        if self.requests_left_out > 0 {
+            let sentence = format!("expected at most {} requests, found more; the later ones are left out", self.max_requests);
+            self.issue(Severity::Warning, "requests_left_out", "", self.requests_left_out, sentence);
+        }
         if let Some(damage) = &finished.damage {
             self.damaged = true;
             self.issue(Severity::Warning, damage.code, &damage.place, 1, damage.sentence.clone());

@@ -33,6 +33,15 @@ pub(crate) fn digits(text: &[u8]) -> Option<i64> {
     is_number.then(|| text.iter().fold(0, |sum, byte| sum * 10 + i64::from(byte - b'0')))
 }
 
+/// `YYYY-MM-DDTHH:MM:SS` with a fraction of a second, read as UTC; the second part is true when the text says its zone.
+pub(crate) fn iso(text: &str) -> Option<(i64, bool)> {
+    if let Ok(timestamp) = text.parse::<jiff::Timestamp>() {
+        return Some((i64::try_from(timestamp.as_nanosecond()).ok()?, true));
+    }
+    let time: DateTime = text.parse().ok()?;
+    Some((i64::try_from(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond()).ok()?, false))
+}
+
 /// `YYYYMMDD-HHMMSS`, with any single separator, anywhere at the start of `text`, read as UTC.
 pub(crate) fn compact(text: &[u8]) -> Option<i64> {
     if text.len() < 15 || text[8].is_ascii_digit() {

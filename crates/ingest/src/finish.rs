@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capture::{Capture, Name, Point, Run, Setting, SourceIdx, Subject, labels};
 
-use crate::builder::{Built, FormEvidence, Load};
+use crate::builder::{Built, FormEvidence, Load, NO_POINT};
 use crate::engines::{self, DefaultsQuery, forms};
 
 /// Everything gathered while sources were read.
@@ -22,7 +22,18 @@ struct SourceFacts {
 }
 
 /// Formats in order of trust for the subject; unknown ones come last.
-const TRUST: &[&str] = &["vllm_log", "engine_log", "prometheus_text", "vllm_bench_json", "command_txt", "observations_toml"];
+const TRUST: &[&str] = &[
+    "vllm_log",
+    "engine_log",
+    "prometheus_text",
+    "vllm_bench_json",
+    "sglang_bench_jsonl",
+    "guidellm_json",
+    "aiperf_json",
+    "genai_perf_json",
+    "command_txt",
+    "observations_toml",
+];
 
 impl Conclusions {
     /// Takes the facts out of a source that is about to be merged at source index `base`.
@@ -50,8 +61,8 @@ impl Conclusions {
 
     /// Host times of the loads of a run that are dated, where nothing has an absolute clock.
     pub(crate) fn dated(&self, run_idx: u32) -> Option<(i64, i64)> {
-        let loads = self.sources.iter().filter(|source| source.run_idx == run_idx).filter_map(|source| source.facts.load.as_ref());
-        loads.map(|load| (load.start_ns, load.end_ns)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        let loads = self.sources.iter().filter(|source| source.run_idx == run_idx).flat_map(|source| &source.facts.loads);
+        loads.filter_map(|load| load.span).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// Start of each replica's API process in a run.
@@ -123,20 +134,23 @@ impl Conclusions {
 
     /// Tells loads at the same time from a sweep, and gives a sweep its points.
     fn loads(&self, capture: &mut Capture) {
-        let mut by_run: BTreeMap<u32, Vec<(&Load, SourceIdx)>> = BTreeMap::new();
+        let mut by_run: BTreeMap<u32, Vec<(&Load, Place)>> = BTreeMap::new();
         for source in &self.sources {
-            if let Some(load) = &source.facts.load {
-                by_run.entry(source.run_idx).or_default().push((load, source.source));
-            }
+            let loads = by_run.entry(source.run_idx).or_default();
+            loads.extend((0..).zip(&source.facts.loads).map(|(position, load)| (load, (source.source, position))));
         }
         for (run_idx, mut loads) in by_run {
-            loads.sort_by_key(|(load, source)| (load.start_ns, load.end_ns, *source));
-            let is_sweep = loads.len() > 1 && loads.windows(2).all(|pair| !is_together(pair[0].0, pair[1].0));
+            loads.sort_by_key(|(load, place)| (load.span, *place));
+            let is_sweep = loads.len() > 1 && loads.windows(2).all(|pair| !is_together(&pair[0], &pair[1]));
             if is_sweep {
                 let (signal, values) = varied(&loads);
                 let at = run_row(capture, run_idx);
                 capture.tables.runs.varied_signal[at] = capture.intern(signal);
                 add_points(capture, run_idx, &loads, &values);
+                place_by_time(capture, run_idx);
+            } else {
+                let point_of = loads.iter().map(|(_, place)| (*place, NO_POINT)).collect();
+                move_rows(capture, &point_of);
             }
         }
     }
@@ -187,15 +201,25 @@ impl Conclusions {
     }
 }
 
-/// Two loads ran together when they share more than half of the shorter one's time.
-fn is_together(first: &Load, second: &Load) -> bool {
-    let shared = first.end_ns.min(second.end_ns).saturating_sub(first.start_ns.max(second.start_ns));
-    let length = |load: &Load| load.end_ns.saturating_sub(load.start_ns);
-    shared.saturating_mul(2) > length(first).min(length(second))
+/// A load: its source, and its position among the loads of that source.
+type Place = (SourceIdx, i32);
+
+/// Two loads ran together when they share more than half of the shorter one's time. The loads of one source follow one
+/// another; where results are not dated, different settings tell loads apart.
+fn is_together((first, at): &(&Load, Place), (second, other): &(&Load, Place)) -> bool {
+    if at.0 == other.0 {
+        return false;
+    }
+    let (Some(a), Some(b)) = (first.span, second.span) else {
+        return (first.max_concurrency, first.request_rate) == (second.max_concurrency, second.request_rate);
+    };
+    let shared = a.1.min(b.1).saturating_sub(a.0.max(b.0));
+    let length = |span: (i64, i64)| span.1.saturating_sub(span.0);
+    shared.saturating_mul(2) > length(a).min(length(b))
 }
 
 /// The signal a sweep varies, and its value at each load.
-fn varied(loads: &[(&Load, SourceIdx)]) -> (&'static str, Vec<f64>) {
+fn varied(loads: &[(&Load, Place)]) -> (&'static str, Vec<f64>) {
     let by = |value: fn(&Load) -> Option<f64>| {
         let values: Option<Vec<f64>> = loads.iter().map(|(load, _)| value(load)).collect();
         values.filter(|values| values.iter().any(|value| *value != values[0]))
@@ -210,20 +234,27 @@ fn varied(loads: &[(&Load, SourceIdx)]) -> (&'static str, Vec<f64>) {
 }
 
 /// Numbers the loads by the varied value and moves their rows there; the file name is no class in a sweep.
-fn add_points(capture: &mut Capture, run_idx: u32, loads: &[(&Load, SourceIdx)], values: &[f64]) {
+fn add_points(capture: &mut Capture, run_idx: u32, loads: &[(&Load, Place)], values: &[f64]) {
     let mut order: Vec<usize> = (0..loads.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    let mut point_of: BTreeMap<SourceIdx, i32> = BTreeMap::new();
+    let mut point_of: BTreeMap<Place, i32> = BTreeMap::new();
     for (point_idx, &at) in (0..).zip(&order) {
-        let (load, source) = loads[at];
-        point_of.insert(source, point_idx);
-        let (start_ns, end_ns) = (Some(load.start_ns), Some(load.end_ns));
+        let (load, place) = loads[at];
+        point_of.insert(place, point_idx);
+        let (start_ns, end_ns) = load.span.unzip();
         capture.tables.points.push(Point { run_idx, point_idx, varied_value: values[at], start_ns, end_ns });
     }
+    move_rows(capture, &point_of);
+}
+
+/// Moves the rows of loads to their points; a load that became a point is no class.
+fn move_rows(capture: &mut Capture, point_of: &BTreeMap<Place, i32>) {
     let mut bare: BTreeMap<Name, Name> = BTreeMap::new();
     for at in 0..capture.tables.samples.source_idx.len() {
-        if let Some(&point_idx) = point_of.get(&capture.tables.samples.source_idx[at]) {
-            capture.tables.samples.point_idx[at] = point_idx;
+        let place = (capture.tables.samples.source_idx[at], capture.tables.samples.point_idx[at]);
+        let Some(&point_idx) = point_of.get(&place) else { continue };
+        capture.tables.samples.point_idx[at] = point_idx;
+        if point_idx != NO_POINT {
             let name = capture.tables.samples.labels[at];
             let without = *bare.entry(name).or_insert_with(|| without_class(capture, name));
             capture.tables.samples.labels[at] = without;
@@ -231,9 +262,26 @@ fn add_points(capture: &mut Capture, run_idx: u32, loads: &[(&Load, SourceIdx)],
     }
     let requests = &mut capture.tables.requests;
     for at in 0..requests.source_idx.len() {
-        if let Some(&point_idx) = point_of.get(&requests.source_idx[at]) {
-            requests.point_idx[at] = point_idx;
+        let Some(&point_idx) = point_of.get(&(requests.source_idx[at], requests.point_idx[at])) else { continue };
+        requests.point_idx[at] = point_idx;
+        if point_idx != NO_POINT {
             requests.class[at] = Name::EMPTY;
+        }
+    }
+}
+
+/// Requests in a file of their own beside the summaries of a sweep belong to the point within whose time they were sent.
+fn place_by_time(capture: &mut Capture, run_idx: u32) {
+    let points = capture.tables.points.rows().filter(|point| point.run_idx == run_idx);
+    let spans: Vec<(i64, i64, i32)> = points.filter_map(|point| Some((point.start_ns?, point.end_ns?, point.point_idx))).collect();
+    let of_requests: Vec<bool> = capture.manifest.sources.iter().map(|source| source.format == "aiperf_jsonl").collect();
+    let requests = &mut capture.tables.requests;
+    for at in 0..requests.source_idx.len() {
+        let is_loose = requests.run_idx[at] == run_idx && requests.point_idx[at] == NO_POINT;
+        if is_loose && of_requests.get(requests.source_idx[at].0 as usize) == Some(&true) {
+            let sent = requests.t_sent_ns[at];
+            let within = spans.iter().find(|(start, end, _)| (*start..=*end).contains(&sent));
+            requests.point_idx[at] = within.map_or(NO_POINT, |(.., point_idx)| *point_idx);
         }
     }
 }

@@ -3,18 +3,29 @@
 //! One file per format, one `mod` line and one entry in [`FORMATS`]. A format sniffs the head of a source and reads a
 //! source into a [`Builder`]; it never sees a path or another source.
 
+mod aiperf_json;
+mod aiperf_jsonl;
 mod attachment;
+mod bench_result;
 pub(crate) mod chunks;
 mod client_jsonl;
+mod client_row;
 mod command_txt;
 mod engine_log;
+mod figures;
+mod genai_perf_json;
+mod guidellm_json;
 mod host_jsonl;
+mod inference_perf_json;
 pub(crate) mod json_lines;
 mod log_clock;
+mod metric_objects;
 mod nginx_conf;
 pub(crate) mod observations_toml;
+mod perf_analyzer_json;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
+mod sglang_bench_jsonl;
 mod vllm_bench_json;
 mod vllm_log;
 
@@ -93,6 +104,13 @@ pub(crate) const FORMATS: &[Format] = &[
     prometheus_text::FORMAT,
     vllm_log::FORMAT,
     vllm_bench_json::FORMAT,
+    sglang_bench_jsonl::FORMAT,
+    guidellm_json::FORMAT,
+    aiperf_json::FORMAT,
+    aiperf_jsonl::FORMAT,
+    inference_perf_json::FORMAT,
+    genai_perf_json::FORMAT,
+    perf_analyzer_json::FORMAT,
     client_jsonl::FORMAT,
     proxy_jsonl::FORMAT,
     host_jsonl::FORMAT,

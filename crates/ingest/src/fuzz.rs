@@ -23,7 +23,7 @@ fn run(id: &str, data: &[u8]) {
 
 fn run_format(format: &Format, data: &[u8]) {
     let options = limits();
-    let capture = read_as(format, "data", Input::new(Box::new(data), &options));
+    let capture = read_as(format, "data", Input::new(Box::new(data), &options), &options);
     check(&capture);
 }
 
@@ -68,6 +68,41 @@ pub fn nginx_conf(data: &[u8]) {
 /// Results of `vllm bench serve`.
 pub fn vllm_bench_json(data: &[u8]) {
     run("vllm_bench_json", data);
+}
+
+/// Results of SGLang's `bench_serving`.
+pub fn sglang_bench_jsonl(data: &[u8]) {
+    run("sglang_bench_jsonl", data);
+}
+
+/// GuideLLM's runs.
+pub fn guidellm_json(data: &[u8]) {
+    run("guidellm_json", data);
+}
+
+/// AIPerf's summary.
+pub fn aiperf_json(data: &[u8]) {
+    run("aiperf_json", data);
+}
+
+/// AIPerf's requests.
+pub fn aiperf_jsonl(data: &[u8]) {
+    run("aiperf_jsonl", data);
+}
+
+/// Reports of `inference-perf`.
+pub fn inference_perf_json(data: &[u8]) {
+    run("inference_perf_json", data);
+}
+
+/// GenAI-Perf's summary.
+pub fn genai_perf_json(data: &[u8]) {
+    run("genai_perf_json", data);
+}
+
+/// Perf Analyzer's export.
+pub fn perf_analyzer_json(data: &[u8]) {
+    run("perf_analyzer_json", data);
 }
 
 /// A load client's log.
@@ -125,6 +160,13 @@ pub const ALL: &[(&str, Target)] = &[
     ("engine_log", engine_log),
     ("nginx_conf", nginx_conf),
     ("vllm_bench_json", vllm_bench_json),
+    ("sglang_bench_jsonl", sglang_bench_jsonl),
+    ("guidellm_json", guidellm_json),
+    ("aiperf_json", aiperf_json),
+    ("aiperf_jsonl", aiperf_jsonl),
+    ("inference_perf_json", inference_perf_json),
+    ("genai_perf_json", genai_perf_json),
+    ("perf_analyzer_json", perf_analyzer_json),
     ("client_jsonl", client_jsonl),
     ("proxy_jsonl", proxy_jsonl),
     ("host_jsonl", host_jsonl),

@@ -12,6 +12,8 @@ use crate::number::parse_f64;
 const MAX_DEPTH: u32 = 64;
 /// Longest key or number, and longest string kept.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
+/// Bytes kept of a string of which only the start matters.
+const LEAD_BYTES: usize = 4 << 10;
 
 /// Where the text stopped being JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +137,41 @@ impl<R: BufRead> Json<R> {
         Ok(String::from_utf8_lossy(&self.token).into_owned())
     }
 
+    /// The first bytes of a string of any length, up to a few thousand; `None` for anything but a string, skipped.
+    pub(crate) fn lead(&mut self) -> JsonResult<Option<String>> {
+        if self.peek() != Some(b'"') {
+            return self.skip().map(|()| None);
+        }
+        self.take(1);
+        let mut lead = Vec::new();
+        self.string_pieces(|piece| lead.extend_from_slice(&piece[..piece.len().min(LEAD_BYTES.saturating_sub(lead.len()))]))?;
+        Ok(Some(String::from_utf8_lossy(&lead).into_owned()))
+    }
+
+    /// Hands out the pieces of a string up to the closing quote; escaped characters other than line ends stand for themselves.
+    fn string_pieces(&mut self, mut each: impl FnMut(&[u8])) -> JsonResult<()> {
+        loop {
+            let Ok(available) = self.reader.fill_buf() else { return self.error("the end of a string") };
+            if available.is_empty() {
+                return self.error("the end of a string");
+            }
+            let end = memchr::memchr2(b'"', b'\\', available);
+            let plain = end.unwrap_or(available.len());
+            each(&available[..plain]);
+            let found = end.map(|at| available[at]);
+            self.take(plain + usize::from(found.is_some()));
+            match found {
+                None => {}
+                Some(b'"') => return Ok(()),
+                Some(_) => {
+                    let Some(byte) = self.next_byte() else { return self.error("an escaped character") };
+                    self.take(1);
+                    each(&[if byte == b'n' { b'\n' } else { byte }]);
+                }
+            }
+        }
+    }
+
     /// Reads what stands up to the closing quote; keeps it (unescaped as far as names need) when `keep` is set.
     fn string_body(&mut self, keep: bool) -> JsonResult<()> {
         self.token.clear();
@@ -224,6 +261,19 @@ impl<R: BufRead> Json<R> {
     /// Seconds as nanoseconds; `None` for anything but a number in range.
     pub(crate) fn seconds_ns(&mut self) -> JsonResult<Option<i64>> {
         Ok(if self.number()? { capture::text_time::seconds_to_ns(&self.token) } else { None })
+    }
+
+    /// A time in units of 10^`power - 9` s (9: seconds, 6: milliseconds, 0: nanoseconds) as nanoseconds; `None` for
+    /// anything but a number in range.
+    pub(crate) fn scaled_ns(&mut self, power: i32) -> JsonResult<Option<i64>> {
+        Ok(if self.number()? { capture::text_time::scaled_to_ns(&self.token, power) } else { None })
+    }
+
+    /// A number as a tool wrote it: `None` for `null`, not a number for text, `NaN`, infinities and what no `f64` holds.
+    pub(crate) fn figure(&mut self) -> JsonResult<Option<f64>> {
+        let is_null = self.peek() == Some(b'n');
+        let value = self.f64()?;
+        Ok(if is_null { None } else { Some(value.unwrap_or(f64::NAN)) })
     }
 
     /// A finite number; `None` for anything else.

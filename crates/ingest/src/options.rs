@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::builder::MAX_REQUESTS;
+
 /// How far an import has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -24,13 +26,22 @@ pub struct Options<'a> {
     pub max_line_bytes: usize,
     /// Most files taken from the inputs; the rest is left out with an issue.
     pub max_files: usize,
+    /// Most request rows taken from one source; the rest is left out with an issue.
+    pub max_requests: usize,
     /// Called after each source.
     pub progress: Option<&'a dyn Fn(Progress)>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { max_source_bytes: 8 << 30, max_decoded_bytes: 16 << 30, max_line_bytes: 8 << 20, max_files: 100_000, progress: None }
+        Self {
+            max_source_bytes: 8 << 30,
+            max_decoded_bytes: 16 << 30,
+            max_line_bytes: 8 << 20,
+            max_files: 100_000,
+            max_requests: MAX_REQUESTS,
+            progress: None,
+        }
     }
 }
 
@@ -41,6 +52,7 @@ impl fmt::Debug for Options<'_> {
             .field("max_decoded_bytes", &self.max_decoded_bytes)
             .field("max_line_bytes", &self.max_line_bytes)
             .field("max_files", &self.max_files)
+            .field("max_requests", &self.max_requests)
             .field("progress", &self.progress.is_some())
             .finish()
     }

@@ -66,14 +66,15 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
 pub fn read_bytes(name: &str, bytes: &[u8], options: &Options<'_>) -> Capture {
     let input = Input::new(Box::new(bytes), options);
     let format = formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() });
-    read_as(format, name, input)
+    read_as(format, name, input, options)
 }
 
 /// Reads one source as a source of `format`, whatever it looks like.
-pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>) -> Capture {
+pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>, options: &Options<'_>) -> Capture {
     let naming = naming::of(name);
     let context = Context { replica: naming.replica, scrape_time: naming.time, ..Context::default() };
     let mut builder = Builder::new(&naming::source_name(name), format.id, &context);
+    builder.max_requests = options.max_requests;
     (format.read)(&mut input, &mut builder);
     conclude(builder.finish(&input.finish()))
 }
@@ -298,6 +299,7 @@ impl Reading<'_> {
         match opened {
             Ok(mut input) => {
                 let mut builder = Builder::new(&found.name, format.id, &context);
+                builder.max_requests = self.options.max_requests;
                 (format.read)(&mut input, &mut builder);
                 let finished = input.finish();
                 self.progress.bytes_done += finished.byte_count;
@@ -336,9 +338,12 @@ impl Reading<'_> {
     }
 }
 
-/// Results and client logs: several beside one another are classes or a sweep.
+/// Results and client logs of which several beside one another are classes or a sweep. AIPerf, `inference-perf` and
+/// Perf Analyzer write several files about one run, so that their names tell no classes.
+const LOADS: &[&str] = &["vllm_bench_json", "sglang_bench_jsonl", "guidellm_json", "genai_perf_json", "client_jsonl"];
+
 fn is_load(format: &Format) -> bool {
-    matches!(format.id, "vllm_bench_json" | "client_jsonl")
+    LOADS.contains(&format.id)
 }
 
 /// Folder and base name of a file in a row of files.
@@ -363,7 +368,7 @@ fn place(plan: &mut [Planned]) {
     }
     for ((_, format, ..), members) in groups {
         match format {
-            "vllm_bench_json" | "client_jsonl" if members.len() > 1 => {
+            format if LOADS.contains(&format) && members.len() > 1 => {
                 for at in members {
                     plan[at].context.class = naming::of(&plan[at].found.name).stem;
                 }

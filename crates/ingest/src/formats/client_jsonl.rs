@@ -7,6 +7,7 @@ use capture::{Request, Severity};
 
 use crate::builder::{Builder, NO_POINT};
 use crate::formats::chunks::{Gaps, add_chunks};
+use crate::formats::client_row::{MAX_TIME_NS, MAX_TOKENS};
 use crate::formats::json_lines::{LineJson, each_line, sniff_keys};
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
@@ -14,11 +15,6 @@ use crate::json::JsonResult;
 
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "client_jsonl", stage: Stage::Clocked, sniff, read };
-
-/// Longest believable time of a request.
-const MAX_TIME_NS: i64 = 1_000_000_000_000_000;
-/// Most believable tokens of a request.
-const MAX_TOKENS: i64 = 1_000_000_000;
 
 fn sniff(probe: &Probe<'_>) -> Confidence {
     sniff_keys(probe, &["i", "attempt", "start", "end"])
@@ -138,8 +134,9 @@ impl Attempt {
             source_idx: builder.source(),
             ..Request::default()
         };
-        builder.capture.tables.requests.push(row);
-        if let Some(first) = self.first {
+        if builder.request(row)
+            && let Some(first) = self.first
+        {
             match &self.gaps.list {
                 Some(list) => add_chunks(builder, vantage, request_id, attempt, first, list),
                 None => builder.chunks.leave_out(self.gaps.count),

@@ -93,7 +93,7 @@ impl Passage {
             source_idx: builder.source(),
             ..Request::default()
         };
-        builder.capture.tables.requests.push(row);
+        builder.request(row);
         true
     }
 }

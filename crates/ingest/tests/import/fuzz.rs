@@ -25,6 +25,8 @@ fn samples() -> Vec<Vec<u8>> {
     let engines = engines.map(|name| format!("engines/{name}"));
     let names = names.iter().chain(&logs).map(ToString::to_string);
     let mut samples: Vec<Vec<u8>> = names.chain(engines).map(|name| fs::read(data(&name)).unwrap()).collect();
+    let results = fs::read_dir(data("load-results")).unwrap().map(|file| file.unwrap().path());
+    samples.extend(results.collect::<std::collections::BTreeSet<_>>().into_iter().map(|path| fs::read(path).unwrap()));
     // The start of a scrape, unpacked, so that mutations reach the text.
     let mut text = Vec::new();
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();

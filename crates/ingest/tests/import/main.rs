@@ -10,6 +10,8 @@ mod engines;
 mod evidence;
 mod fuzz;
 mod hostile;
+mod load_results;
+mod load_results_damaged;
 mod logs;
 mod observations;
 mod order;
