@@ -156,7 +156,11 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
     listen_for_interrupts()?;
     STOP.store(false, Ordering::Relaxed);
     let progress = Progress::new();
-    progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.live_window().as_secs_f64()));
+    progress.note(&format!(
+        "reading {} for {} s; Ctrl-C ends early and keeps what was read",
+        list(addresses),
+        pace.live_window().as_secs_f64()
+    ));
     let show = |seen: live::Seen| {
         let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
         progress.show(&message, seen.elapsed.as_millis() as u64, pace.live_window().as_millis() as u64);

@@ -160,7 +160,7 @@ impl Stored {
         let replicas = replica::of(&keys);
         let mut sources = Vec::new();
         for (at, ((key, target), replica)) in engines.into_iter().zip(replicas).enumerate() {
-            let context = Context { replica: Some(replica), ..Context::default() };
+            let context = Context { replica, ..Context::default() };
             let name = format!("{} {}", self.name, replica::place(&key));
             let mut builder = Builder::new(name.trim_end(), "prometheus_api", &context);
             if at == 0 {

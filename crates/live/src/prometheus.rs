@@ -115,7 +115,12 @@ impl Reader<'_> {
         };
         let matchers = self.window.matchers.clone();
         if had_names || !everywhere.engine.is_empty() {
-            return PrometheusError::EmptyWindow { server, start: query::shown_time(self.window.start_ns), end: query::shown_time(self.window.end_ns), matchers };
+            return PrometheusError::EmptyWindow {
+                server,
+                start: query::shown_time(self.window.start_ns),
+                end: query::shown_time(self.window.end_ns),
+                matchers,
+            };
         }
         PrometheusError::NoEngine { server, name_count: everywhere.total_count }
     }

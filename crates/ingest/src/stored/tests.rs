@@ -22,7 +22,15 @@ fn shown(capture: &Capture) -> String {
         text.push_str(&format!("{} {}{{{}}} {}\n", row.t_ns, capture.text(row.signal), capture.text(row.labels), row.value));
     }
     for row in capture.tables.histograms.rows() {
-        text.push_str(&format!("{} {}{{{}}} {:?} {:?} sum {}\n", row.t_ns, capture.text(row.signal), capture.text(row.labels), row.bounds, row.cumulative, row.sum));
+        text.push_str(&format!(
+            "{} {}{{{}}} {:?} {:?} sum {}\n",
+            row.t_ns,
+            capture.text(row.signal),
+            capture.text(row.labels),
+            row.bounds,
+            row.cumulative,
+            row.sum
+        ));
     }
     for row in capture.tables.issues.rows() {
         text.push_str(&format!("issue {} x{}: {}\n", capture.text(row.code), row.count, capture.text(row.sentence)));
@@ -58,37 +66,51 @@ fn series_of_a_target_become_the_rows_of_its_scrapes() {
         (&up, r#"[1796036013.162,"1"],[1796036043.162,"0"]"#),
         (&took, r#"[1796036013.162,"0.004"]"#),
     ]);
-    check(&[&first, &second], &expect![[r#"
+    check(
+        &[&first, &second],
+        &expect![[r#"
         source http://prom:9090 {instance="10.0.0.1:8000",job="vllm"} (prometheus_api)
-        1796036013162000000 engine.running{engine="0",replica="10.0.0.1:8000"} 2
-        1796036013162000000 server.scrape_time{engine="0",replica="10.0.0.1:8000"} 0.004
-        1796036013162000000 server.start_time{engine="0",replica="10.0.0.1:8000"} 1796036000
-        1796036028162000000 engine.running{engine="0",replica="10.0.0.1:8000"} 3
-        1796036013162000000 server.ttft{engine="0",replica="10.0.0.1:8000"} [0.5, inf] [4.0, 6.0] sum 2.5
+        1796036013162000000 engine.running{engine="0",replica="0"} 2
+        1796036013162000000 server.scrape_time{engine="0",replica="0"} 0.004
+        1796036013162000000 server.start_time{engine="0",replica="0"} 1796036000
+        1796036028162000000 engine.running{engine="0",replica="0"} 3
+        1796036013162000000 server.ttft{engine="0",replica="0"} [0.5, inf] [4.0, 6.0] sum 2.5
         issue scrape_failed x1: expected an answer to a scrape, found an error; that moment is missing
-    "#]]);
+    "#]],
+    );
 }
 
 /// The same name under two targets, told apart by the first label that can.
 #[test]
 fn targets_become_replicas() {
-    let series = |pod: &str, instance: &str| format!(r#""__name__":"vllm:num_requests_running","job":"j","pod":"{pod}","instance":"{instance}""#);
+    let series =
+        |pod: &str, instance: &str| format!(r#""__name__":"vllm:num_requests_running","job":"j","pod":"{pod}","instance":"{instance}""#);
     let one = matrix(&[(&series("a", "h:1"), r#"[1796036013,"1"]"#), (&series("b", "h:1"), r#"[1796036013,"2"]"#)]);
-    check(&[&one], &expect![[r#"
+    check(
+        &[&one],
+        &expect![[r#"
         source http://prom:9090 {instance="h:1",job="j",pod="a"} (prometheus_api)
         source http://prom:9090 {instance="h:1",job="j",pod="b"} (prometheus_api)
         1796036013000000000 engine.running{engine="0",replica="a"} 1
         1796036013000000000 engine.running{engine="0",replica="b"} 2
-    "#]]);
-    let two = matrix(&[(&series("a", "h:1"), r#"[1796036013,"1"]"#), (&series("b", "h:1"), r#"[1796036013,"2"]"#), (&series("a", "h:2"), r#"[1796036013,"3"]"#)]);
-    check(&[&two], &expect![[r#"
+    "#]],
+    );
+    let two = matrix(&[
+        (&series("a", "h:1"), r#"[1796036013,"1"]"#),
+        (&series("b", "h:1"), r#"[1796036013,"2"]"#),
+        (&series("a", "h:2"), r#"[1796036013,"3"]"#),
+    ]);
+    check(
+        &[&two],
+        &expect![[r#"
         source http://prom:9090 {instance="h:1",job="j",pod="a"} (prometheus_api)
         source http://prom:9090 {instance="h:1",job="j",pod="b"} (prometheus_api)
         source http://prom:9090 {instance="h:2",job="j",pod="a"} (prometheus_api)
         1796036013000000000 engine.running{engine="0",replica="j/a/h:1"} 1
         1796036013000000000 engine.running{engine="0",replica="j/a/h:2"} 3
         1796036013000000000 engine.running{engine="0",replica="j/b/h:1"} 2
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -103,24 +125,42 @@ fn times_outside_the_slice_are_not_taken() {
 
 #[test]
 fn what_is_no_answer_is_named() {
-    check(&["<html>"], &expect![[r#"
+    check(
+        &["<html>"],
+        &expect![[r#"
         expected an answer with `status` and a `data` of the Prometheus API, found an HTML page
-    "#]]);
-    check(&["# HELP up x\n"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &["# HELP up x\n"],
+        &expect![[r#"
         expected an answer with `status` and a `data` of the Prometheus API, found metrics text: this is a metrics page, not a Prometheus server
-    "#]]);
-    check(&[""], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[""],
+        &expect![[r#"
         expected an answer with `status` and a `data` of the Prometheus API, found nothing
-    "#]]);
-    check(&[r#"{"a": 1}"#], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[r#"{"a": 1}"#],
+        &expect![[r#"
         expected an answer with `status` and a `data` of the Prometheus API, found a JSON document without them
-    "#]]);
-    check(&[r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#],
+        &expect![[r#"
         expected an answer with `status` and a `data` of the Prometheus API, found a result of type `vector`
-    "#]]);
-    check(&[r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[r#"{"status":"error","errorType":"bad_data","error":"unknown function"}"#],
+        &expect![[r#"
         the server answers `bad_data`: unknown function
-    "#]]);
+    "#]],
+    );
 }
 
 /// Whatever is cut off, there is an error or an answer, and an answer that is cut is never taken in part.
@@ -140,9 +180,15 @@ fn warnings_of_the_server_and_native_histograms_are_told() {
     let answer = format!(
         r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{"__name__":"vllm:num_requests_running",{AT}}},"values":[[1,"1"],["x"],7],"histograms":[[1,{{"count":"3"}}]]}}]}},"warnings":["token=abc is missing"],"infos":["i"]}}"#
     );
-    check(&[&answer], &expect![[r#"
-        expected an array at byte 206 of the answer, found something else
-    "#]]);
+    check(
+        &[&answer],
+        &expect![[r#"
+        source http://prom:9090 {instance="10.0.0.1:8000",job="vllm"} (prometheus_api)
+        1000000000 engine.running{engine="0",replica="0"} 1
+        issue native_histogram x1: expected histograms with a series per bucket, found native ones; they are left out
+        issue server_warning x1: the server warned: token=<redacted> is missing
+    "#]],
+    );
 }
 
 #[test]
@@ -165,5 +211,6 @@ fn names_are_sorted_by_who_serves_them() {
             unmapped_count: 1,
             total_count: 8,
         }
-    "#]].assert_eq(&format!("{names:#?}\n"));
+    "#]]
+    .assert_eq(&format!("{names:#?}\n"));
 }

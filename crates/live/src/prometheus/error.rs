@@ -16,7 +16,9 @@ pub enum PrometheusError {
     #[error("expected a window that ends after it begins")]
     NoWindow,
     /// Nobody there, or no HTTP.
-    #[error("could not ask the Prometheus server `{server}`; check that it runs and that this address reaches it, as in `curl {server}/-/ready`")]
+    #[error(
+        "could not ask the Prometheus server `{server}`; check that it runs and that this address reaches it, as in `curl {server}/-/ready`"
+    )]
     Unreached {
         /// The server.
         server: Address,
@@ -37,7 +39,9 @@ pub enum PrometheusError {
         has_authorization: bool,
     },
     /// It answers, but not as Prometheus does.
-    #[error("`{server}` answers ({status}), but not as a Prometheus server; expected its base address, with its path prefix if it has one, as in `http://host:9090`")]
+    #[error(
+        "`{server}` answers ({status}), but not as a Prometheus server; expected its base address, with its path prefix if it has one, as in `http://host:9090`"
+    )]
     Foreign {
         /// The server.
         server: Address,
@@ -125,5 +129,6 @@ impl PrometheusError {
 /// True for a refusal that a smaller question may not meet.
 pub(super) fn is_too_much(kind: &str, words: &str) -> bool {
     let words = words.to_ascii_lowercase();
-    kind == "timeout" || ["too many samples", "maximum resolution", "too many points", "limit", "timed out"].iter().any(|part| words.contains(part))
+    kind == "timeout"
+        || ["too many samples", "maximum resolution", "too many points", "limit", "timed out"].iter().any(|part| words.contains(part))
 }

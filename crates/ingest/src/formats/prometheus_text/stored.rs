@@ -21,8 +21,7 @@ pub(crate) struct StoredScrapes {
 /// Makes rows of stored scrapes. Samples of one time are one scrape.
 pub(crate) fn read_stored(scrapes: StoredScrapes, builder: &mut Builder<'_>) {
     let mut parser = Parser::new(builder);
-    let ids: Vec<u32> =
-        scrapes.series.iter().map(|text| parser.catalog.find_or_add(text.as_bytes(), &mut parser.rows, builder)).collect();
+    let ids: Vec<u32> = scrapes.series.iter().map(|text| parser.catalog.find_or_add(text.as_bytes(), &mut parser.rows, builder)).collect();
     parser.scrape_count = u64::from(!scrapes.samples.is_empty());
     parser.timed = scrapes.samples.into_iter().map(|(t_ns, series, value)| (t_ns, ids[series as usize], value)).collect();
     for (t_ns, took_s) in scrapes.took {
