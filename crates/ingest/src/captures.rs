@@ -8,7 +8,7 @@ use capture::{Capture, labels};
 use crate::error::IngestError;
 
 /// Scrapes before 2001 stand at the order in which they were found, not at a time.
-const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;
+pub(crate) const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;
 
 /// True when `path` is a capture directory.
 pub(crate) fn is_capture(path: &Path) -> bool {

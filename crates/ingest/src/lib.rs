@@ -10,6 +10,7 @@
 mod builder;
 mod captures;
 mod civil;
+mod clock_join;
 mod clocks;
 mod duplicates;
 mod engines;

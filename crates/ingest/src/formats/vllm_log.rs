@@ -219,6 +219,7 @@ impl LogReader {
             offset_ns: shift.offset_ns,
             error_ns: if has_year { shift.error_ns } else { NO_YEAR_ERROR_NS },
             method: format!("{year}{}", shift.method),
+            ..ClockAlignment::default()
         });
     }
 }
