@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("tidy", || passed(tidy::run())),
     ("lints", || passed(succeed(&mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])))),
     ("tests", || passed(succeed(&mut cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])))),
+    ("a real Prometheus", real_prometheus),
     ("generated pages", || passed(generate::check())),
     ("score", score),
 ];
@@ -51,6 +52,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
         bail!("{} failed, {} skipped{}", failed.len(), skipped.len(), if all_required { ", none may be" } else { "" });
     }
     Ok(())
+}
+
+/// Says whether the tests against a real Prometheus server could run; without its programs they pass at once.
+fn real_prometheus() -> anyhow::Result<Ended> {
+    let missing: Vec<&str> =
+        ["prometheus", "promtool"].into_iter().filter(|name| program(name, &["--version"]).output().is_err()).collect();
+    Ok(if missing.is_empty() { Ended::Passed } else { Ended::Skipped(format!("no {}", missing.join(", no "))) })
 }
 
 /// Measures the verdicts on the labelled cases and recordings that lie beside the checkout.

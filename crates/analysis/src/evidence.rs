@@ -90,6 +90,9 @@ pub struct Evidence {
     pub gateway: Vec<RequestRow>,
     /// Gaps between delivered chunks at the client.
     pub gaps: Vec<Gap>,
+    /// True when client rows and scrapes have no moment in common: their clocks are not joined, so that only counts and
+    /// durations may be compared.
+    pub client_apart: bool,
     /// Sweep points, if the arm is a sweep.
     pub sweep_point_count: usize,
     /// True when the gauges come from periodic log lines instead of scrapes.
@@ -127,6 +130,7 @@ impl Evidence {
         histograms::read(capture, &mut evidence);
         evidence.settings = Settings::read(capture, run_idx);
         requests::read(capture, &mut evidence);
+        evidence.client_apart = evidence.is_client_apart();
         evidence.reload_s = settings::reload_s(capture, run_idx);
         evidence
     }
@@ -150,10 +154,19 @@ impl Evidence {
         run_idx == self.run_idx && (t_ns == 0 || t_ns >= self.from_ns)
     }
 
-    /// First and last time of any scrape or request, host clock; log lines only where nothing else tells time.
+    /// True when both client rows and scrapes tell times, and none lies among the others.
+    fn is_client_apart(&self) -> bool {
+        let Some((first, last)) = self.scrape_window() else { return false };
+        let times = || self.client.iter().filter(|row| row.t_sent_ns != 0);
+        times().next().is_some() && times().all(|row| row.t_sent_ns > last || row.t_done_ns.unwrap_or(row.t_sent_ns) < first)
+    }
+
+    /// First and last time of any scrape or request, host clock; log lines only where nothing else tells time. Requests
+    /// of a clock that is not joined tell none.
     pub fn window(&self) -> Option<(i64, i64)> {
         let scrapes = self.engines.values().flat_map(|engine| engine.series.values().flat_map(Series::ends));
-        let requests = self.client.iter().flat_map(|row| [Some(row.t_sent_ns), row.t_done_ns]).flatten();
+        let joined = self.client.iter().filter(|_| !self.client_apart);
+        let requests = joined.flat_map(|row| [Some(row.t_sent_ns), row.t_done_ns]).flatten();
         let times: Vec<i64> = scrapes.chain(requests).filter(|&t| t > 0).collect();
         Some((*times.iter().min()?, *times.iter().max()?))
     }

@@ -262,6 +262,7 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         remarks
             .push(format!("limits not used, since only means of TTFT, TPOT and e2e are compared: {}", situation.unused_limits.join(", ")));
     }
+    remarks.extend(clock_remarks(capture));
     let (little_gap, little_tolerance) = situation.load.little.unzip();
     let resets: i64 =
         capture.tables.issues.rows().filter(|issue| capture.text(issue.code) == "counter_reset").map(|issue| issue.count).sum();
@@ -273,6 +274,32 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         clock_error_ns: capture.manifest.clocks.iter().map(|clock| clock.error_ns).filter(|&error_ns| error_ns < UNKNOWN_ERROR_NS).max(),
         remarks,
     }
+}
+
+/// Clocks that ran beside the host's, and clocks that nothing joins to it.
+fn clock_remarks(capture: &Capture) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for clock in &capture.manifest.clocks {
+        if clock.error_ns >= UNKNOWN_ERROR_NS && clock.method.starts_with("not joined") {
+            remarks.push(format!("{} {}", clock.source, clock.method));
+        } else if clock.domain == "unix" && (clock.offset_ns != 0 || clock.drift_ppb != 0) {
+            let side = if clock.offset_ns < 0 { "ahead of" } else { "behind" };
+            let drift = match clock.drift_ppb {
+                0 => String::new(),
+                ppb => {
+                    format!(" and {} by {} ppm", if ppb < 0 { "gaining" } else { "losing" }, words::digits(ppb.unsigned_abs() as f64 / 1e3))
+                }
+            };
+            remarks.push(format!(
+                "the clock of {} was {} {side} the others{drift}, put right within {}: {}",
+                clock.source,
+                words::seconds(clock.offset_ns.unsigned_abs() as f64 * 1e-9),
+                words::seconds(clock.error_ns as f64 * 1e-9),
+                clock.method
+            ));
+        }
+    }
+    remarks
 }
 
 /// Scrapes read and expected from their median spacing.

@@ -97,7 +97,8 @@ pub struct Source {
     pub damaged: bool,
 }
 
-/// How one source's clock was brought to the host clock: host = source + `offset_ns`.
+/// How one source's clock was brought to the host clock:
+/// host = source + `offset_ns` + `drift_ppb` / 10^9 x (source - `reference_ns`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockAlignment {
@@ -107,8 +108,19 @@ pub struct ClockAlignment {
     pub domain: String,
     /// Added to a source time to get host time.
     pub offset_ns: i64,
-    /// Half-width of what the offset may be off by.
+    /// How much faster the host clock runs, parts per billion; 0 when both run alike or nothing is known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub drift_ppb: i64,
+    /// Source time at which the offset holds exactly; matters only with a drift.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reference_ns: i64,
+    /// Half-width of what host times may be off by, anywhere in the source.
     pub error_ns: i64,
     /// How the offset was found.
     pub method: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it asks about by reference")]
+fn is_zero(value: &i64) -> bool {
+    *value == 0
 }

@@ -1,5 +1,5 @@
-//! From what the user named to one capture: files and folders through `ingest`, captures from disk, addresses through
-//! `live`; merged and brought into canonical order, so that the order of the arguments does not matter.
+//! From what the user named to one capture: files and folders through `ingest`, captures from disk, addresses and
+//! Prometheus servers through `live`; merged and brought into canonical order, so that the order of the arguments does not matter.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
@@ -11,18 +11,32 @@ use anyhow::Context as _;
 use capture::Capture;
 
 use crate::progress::Progress;
+use crate::stored::{self, StoredArgs};
 use crate::{exit, quantity};
 
 /// How long and how often addresses are read.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Pace {
-    /// How long to read http:// addresses
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = quantity::duration)]
-    window: Duration,
+    /// How long to read http:// addresses, or how much to take from a Prometheus server [default: 30s, or 30m with
+    /// --prometheus]
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    window: Option<Duration>,
 
     /// Time between two reads of an http:// address
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::duration)]
     interval: Duration,
+}
+
+impl Pace {
+    /// How long addresses are read.
+    fn live_window(self) -> Duration {
+        self.window.unwrap_or(Duration::from_secs(30))
+    }
+
+    /// How much is taken from a Prometheus server.
+    pub(crate) fn stored_window(self) -> Duration {
+        self.window.unwrap_or(Duration::from_secs(30 * 60))
+    }
 }
 
 /// Inputs, sorted by what has to be done with them.
@@ -35,15 +49,29 @@ struct Inputs {
 
 /// Reads everything the user named into one capture.
 pub(crate) fn read(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
+    read_all(inputs, pace, None)
+}
+
+/// Like [`read`], with what a Prometheus server stored.
+pub(crate) fn read_with(inputs: &[OsString], pace: Pace, stored: &StoredArgs) -> anyhow::Result<Capture> {
+    read_all(inputs, pace, Some(stored))
+}
+
+fn read_all(inputs: &[OsString], pace: Pace, stored: Option<&StoredArgs>) -> anyhow::Result<Capture> {
     let inputs = sort(inputs)?;
     let mut parts = scrape(&inputs.addresses, pace)?;
+    if let Some(stored) = stored {
+        parts.extend(stored::read(stored, pace)?);
+    }
+    let measured_count = parts.len();
     for path in &inputs.captures {
         parts.push(capture::store::open(path).with_context(|| format!("could not open capture `{}`", path.display()))?);
     }
     if !inputs.files.is_empty() || inputs.captures.len() > 1 {
         // Read together, so that what stands in a capture and beside it counts once; opening them first told damage.
-        parts.truncate(inputs.addresses.len());
-        parts.push(read_files(&[inputs.files, inputs.captures].concat())?);
+        // Beside what was measured just now, so that files without a time zone find theirs.
+        parts.truncate(measured_count);
+        parts = vec![read_files(parts, &[inputs.files, inputs.captures].concat())?];
     }
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_else(Capture::new);
@@ -107,14 +135,14 @@ fn refuse_device(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read_files(files: &[PathBuf]) -> anyhow::Result<Capture> {
+fn read_files(known: Vec<Capture>, files: &[PathBuf]) -> anyhow::Result<Capture> {
     let progress = Progress::new();
     let show = |step: ingest::Progress| {
         let message = format!("{} of {} sources, {} MB", step.sources_done, step.sources_total, step.bytes_done / 1_000_000);
         progress.show(&message, step.sources_done as u64, step.sources_total as u64);
     };
     let options = ingest::Options { progress: Some(&show), ..ingest::Options::default() };
-    Ok(ingest::read(files, &options)?)
+    Ok(ingest::read_beside(known, files, &options)?)
 }
 
 /// Set by the first Ctrl-C or SIGTERM, and when an address fails for good: the window ends and what was read is kept.
@@ -128,13 +156,17 @@ fn scrape(addresses: &[live::Address], pace: Pace) -> anyhow::Result<Vec<Capture
     listen_for_interrupts()?;
     STOP.store(false, Ordering::Relaxed);
     let progress = Progress::new();
-    progress.note(&format!("reading {} for {} s; Ctrl-C ends early and keeps what was read", list(addresses), pace.window.as_secs_f64()));
+    progress.note(&format!(
+        "reading {} for {} s; Ctrl-C ends early and keeps what was read",
+        list(addresses),
+        pace.live_window().as_secs_f64()
+    ));
     let show = |seen: live::Seen| {
         let message = format!("{} readings, {} failed", seen.scrape_count, seen.failed_count);
-        progress.show(&message, seen.elapsed.as_millis() as u64, pace.window.as_millis() as u64);
+        progress.show(&message, seen.elapsed.as_millis() as u64, pace.live_window().as_millis() as u64);
     };
     let read = |address| {
-        let scrapes = live::scrape_window(address, pace.window, pace.interval, &STOP, &show);
+        let scrapes = live::scrape_window(address, pace.live_window(), pace.interval, &STOP, &show);
         if scrapes.is_err() {
             STOP.store(true, Ordering::Relaxed); // nothing comes of the others without it
         }

@@ -13,6 +13,7 @@ mod out;
 mod progress;
 mod quantity;
 mod screen;
+mod stored;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

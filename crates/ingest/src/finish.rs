@@ -56,7 +56,10 @@ impl Conclusions {
     /// Host times covered by the sources of a run that have an absolute clock.
     pub(crate) fn reference(&self, run_idx: u32) -> Option<(i64, i64)> {
         let spans = self.sources.iter().filter(|source| source.run_idx == run_idx).filter_map(|source| source.facts.span);
-        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        // A clock that counts from the start of its machine says nothing of the host clock.
+        let is_dated = |span: &(i64, i64)| span.0 >= crate::captures::EARLIEST_NS;
+        let has_dated = spans.clone().any(|span| is_dated(&span));
+        spans.filter(|span| is_dated(span) || !has_dated).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// Host times of the loads of a run that are dated, where nothing has an absolute clock.
@@ -72,11 +75,23 @@ impl Conclusions {
     }
 
     /// Writes the conclusions into the merged capture.
-    pub(crate) fn apply(self, capture: &mut Capture) {
+    pub(crate) fn apply(mut self, capture: &mut Capture) {
         self.subject(capture);
+        self.clocks(capture);
         self.loads(capture);
         self.runs(capture);
         self.defaults(capture);
+    }
+
+    /// Brings the clocks of request sources to the host clock; loads move with their rows.
+    fn clocks(&mut self, capture: &mut Capture) {
+        let read_now = self.sources.iter().map(|source| source.source).collect();
+        for (moved, line) in crate::clock_join::join(capture, &read_now) {
+            let loads = self.sources.iter_mut().filter(|source| source.source == moved).filter_map(|source| source.facts.load.as_mut());
+            for load in loads {
+                (load.start_ns, load.end_ns) = (line.host_ns(load.start_ns), line.host_ns(load.end_ns));
+            }
+        }
     }
 
     fn subject(&self, capture: &mut Capture) {

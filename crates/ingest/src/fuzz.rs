@@ -50,6 +50,17 @@ pub fn prometheus_text(data: &[u8]) {
     run("prometheus_text", data);
 }
 
+/// Answers of a Prometheus server: samples and names. Lines are answers, so that one input can hold several.
+pub fn prometheus_api(data: &[u8]) {
+    let mut stored = crate::Stored::new("data");
+    for answer in data.split(|byte| *byte == b'\n') {
+        // A refusal is as good as an answer here.
+        let _ = crate::read_names(answer);
+        let _ = stored.add(answer);
+    }
+    check(&stored.finish());
+}
+
 /// vLLM's server log.
 pub fn vllm_log(data: &[u8]) {
     run("vllm_log", data);
@@ -156,6 +167,7 @@ pub type Target = fn(&[u8]);
 /// Every function of this module with its name, for the smoke test.
 pub const ALL: &[(&str, Target)] = &[
     ("prometheus_text", prometheus_text),
+    ("prometheus_api", prometheus_api),
     ("vllm_log", vllm_log),
     ("engine_log", engine_log),
     ("nginx_conf", nginx_conf),

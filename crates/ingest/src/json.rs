@@ -281,6 +281,16 @@ impl<R: BufRead> Json<R> {
         Ok(if self.number()? { parse_f64(&self.token).filter(|value| value.is_finite()) } else { None })
     }
 
+    /// A number that stands in quotes, `NaN` and infinities among them; `None` for anything else.
+    pub(crate) fn quoted_f64(&mut self) -> JsonResult<Option<f64>> {
+        if self.peek() != Some(b'"') {
+            return self.skip().map(|()| None);
+        }
+        self.take(1);
+        self.string_body(true)?;
+        Ok(parse_f64(&self.token))
+    }
+
     /// A whole number; fractions are cut; `None` for anything else.
     pub(crate) fn i64(&mut self) -> JsonResult<Option<i64>> {
         if !self.number()? {

@@ -1,6 +1,6 @@
 //! Artifacts to a capture: reads what engineers have (scrapes, logs, results, typed numbers) into [`capture::Capture`].
 //!
-//! [`read`] takes files, folders and captures; [`read_bytes`] and [`read_scrapes`] serve what is in memory. Types are
+//! [`read`] takes files, folders and captures; [`read_bytes`], [`read_scrapes`] and [`Stored`] serve what is in memory. Types are
 //! told by content. One file per format in `formats/`, one per engine in `engines/`. Nothing is guessed silently: damage
 //! is read up to and told in the `issues` table, secrets never enter, and neither does prompt or generated text.
 //! Conclusions about what the numbers mean are left to analysis.
@@ -10,6 +10,7 @@
 mod builder;
 mod captures;
 mod civil;
+mod clock_join;
 mod clocks;
 mod duplicates;
 mod engines;
@@ -27,8 +28,10 @@ mod read;
 mod replicas;
 mod secrets;
 mod shell;
+mod stored;
 mod walk;
 
 pub use crate::error::IngestError;
 pub use crate::options::{Options, Progress};
-pub use crate::read::{Scrape, read, read_bytes, read_scrapes};
+pub use crate::read::{Scrape, read, read_beside, read_bytes, read_scrapes};
+pub use crate::stored::{AnswerError, Stored, StoredNames, read_names};

@@ -25,6 +25,15 @@ const MAX_HASHED_BYTES: u64 = 256 << 20;
 /// # Errors
 /// Only when nothing could be read; everything less is a row of the `issues` table.
 pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, IngestError> {
+    read_beside(Vec::new(), inputs, options)
+}
+
+/// Like [`read`], beside captures that are in memory already: clocks of unknown zone in the inputs are compared with
+/// theirs, and their rows are part of the result.
+///
+/// # Errors
+/// See [`read`].
+pub fn read_beside(known: Vec<Capture>, inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, IngestError> {
     let walk = walk::walk(inputs, options)?;
     if walk.found.is_empty() {
         let told = |(_, _, source, sentence): &(Severity, &str, String, String)| format!("`{source}`: {sentence}");
@@ -39,6 +48,7 @@ pub fn read(inputs: &[PathBuf], options: &Options<'_>) -> Result<Capture, Ingest
         seen: Seen::default(),
         held: Vec::new(),
     };
+    known.into_iter().for_each(|capture| reading.total.merge(capture));
     for (severity, code, source, sentence) in &walk.issues {
         reading.total.add_issue(*severity, code, source, "", 1, sentence);
     }
@@ -76,7 +86,7 @@ pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>, options
     let mut builder = Builder::new(&naming::source_name(name), format.id, &context);
     builder.max_requests = options.max_requests;
     (format.read)(&mut input, &mut builder);
-    conclude(builder.finish(&input.finish()))
+    conclude(vec![builder.finish(&input.finish())])
 }
 
 /// One answer of a metrics endpoint.
@@ -93,13 +103,14 @@ pub fn read_scrapes(name: &str, scrapes: &[Scrape<'_>], options: &Options<'_>) -
     let context = Context { replica: naming::of(name).replica, ..Context::default() };
     let mut builder = Builder::new(&naming::source_name(name), prometheus_text::FORMAT.id, &context);
     let bytes = prometheus_text::read_scrapes(scrapes, options, &mut builder);
-    conclude(builder.finish(&bytes))
+    conclude(vec![builder.finish(&bytes)])
 }
 
-fn conclude(built: Built) -> Capture {
+/// The capture of sources that stand alone.
+pub(crate) fn conclude(sources: Vec<Built>) -> Capture {
     let mut conclusions = Conclusions::default();
     let mut total = Capture::new();
-    merge(built, &mut total, &mut conclusions);
+    sources.into_iter().for_each(|built| merge(built, &mut total, &mut conclusions));
     conclusions.apply(&mut total);
     total.canonicalize();
     total
@@ -271,13 +282,21 @@ impl Reading<'_> {
         let mut references = BTreeMap::new();
         let runs: BTreeSet<u32> = dated.iter().chain(&logs).map(|planned| planned.context.run_idx).collect();
         for &run_idx in &runs {
-            references.insert(run_idx, (self.conclusions.reference(run_idx), self.conclusions.process_starts(run_idx)));
+            references.insert(run_idx, self.reference(run_idx));
         }
         self.floating(dated, &references);
         for (run_idx, (reference, _)) in &mut references {
             *reference = reference.or_else(|| self.conclusions.dated(*run_idx));
         }
         self.floating(logs, &references);
+    }
+
+    /// What the clocks of a run are compared with: what was read just now, and what was known before.
+    fn reference(&self, run_idx: u32) -> Reference {
+        let (known, mut starts) = crate::captures::clock_facts(&self.total, run_idx);
+        starts.extend(self.conclusions.process_starts(run_idx));
+        let spans = [self.conclusions.reference(run_idx), known].into_iter().flatten();
+        (spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))), starts)
     }
 
     fn floating(&mut self, plan: Vec<Planned>, references: &BTreeMap<u32, Reference>) {

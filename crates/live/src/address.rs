@@ -49,6 +49,31 @@ impl Address {
         &self.path_and_query
     }
 
+    /// Reads the base address of a server with an HTTP API: the path, if any, is a prefix of all its paths.
+    ///
+    /// # Errors
+    /// See [`AddressError`]; a query is refused.
+    pub fn base(text: &str) -> Result<Self, AddressError> {
+        let mut address: Self = text.parse()?;
+        let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+        let path = rest.find('/').map_or("", |at| &rest[at..]).trim_end_matches('/');
+        if rest.contains(['?', '#']) {
+            return Err(AddressError::Malformed);
+        }
+        path.clone_into(&mut address.path_and_query);
+        Ok(address)
+    }
+
+    /// The address of a path of the API, query included.
+    pub(crate) fn at(&self, path_and_query: &str) -> Self {
+        Self { path_and_query: format!("{}{path_and_query}", self.path_and_query), ..self.clone() }
+    }
+
+    /// True when the address itself holds a user and a password.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+
     /// What the `Authorization` header says.
     pub(crate) fn authorization(&self) -> Option<String> {
         self.credentials.as_ref().map(|credentials| format!("Basic {}", base64(percent_decoded(credentials).as_slice())))
@@ -126,7 +151,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
 }
 
 /// Base64 with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -167,6 +192,16 @@ mod tests {
         assert_eq!(address.authorization().as_deref(), Some("Basic YWRhOmxAY2U="));
         assert_eq!(address.path_and_query(), "/m?token=abc&x=1");
         assert!(!shown("http://ada:lace@host:port/").contains("lace"));
+    }
+
+    #[test]
+    fn a_base_keeps_its_prefix() {
+        let base = |text: &str| Address::base(text).map(|address| address.at("/api/v1/query?x=1").to_string());
+        assert_eq!(base("http://ada:lace@prom:9090").as_deref(), Ok("http://prom:9090/api/v1/query?x=1"));
+        assert_eq!(base("http://prom:9090/").as_deref(), Ok("http://prom:9090/api/v1/query?x=1"));
+        assert_eq!(base("http://prom/deep/er/").as_deref(), Ok("http://prom/deep/er/api/v1/query?x=1"));
+        assert_eq!(Address::base("http://ada:lace@prom").unwrap().at("/x").authorization().as_deref(), Some("Basic YWRhOmxhY2U="));
+        assert!(base("http://prom?query=1").is_err() && base("https://prom").is_err() && base("prom:9090").is_err());
     }
 
     #[test]

@@ -8,13 +8,14 @@ use flate2::read::MultiGzDecoder;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
 use crate::address::Address;
+use crate::authorization::Authorization;
 
 /// Room for the response's head; a metrics endpoint needs a few hundred bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -33,6 +34,10 @@ pub struct Fetch {
     pub total_timeout: Duration,
     /// Largest body taken.
     pub max_body_bytes: usize,
+    /// Who asks, where the address does not say.
+    pub authorization: Option<Authorization>,
+    /// Whether the server may pack its answer.
+    pub accepts_gzip: bool,
 }
 
 /// Why there is no answer. Addresses are shown without credentials.
@@ -122,6 +127,21 @@ impl FetchError {
         }
     }
 
+    /// The same, told of another address: the query of a long question would hide what happened.
+    pub(crate) fn told_of(mut self, told: Address) -> Self {
+        match &mut self {
+            Self::Connect { address, .. }
+            | Self::Timeout { address, .. }
+            | Self::Protocol { address, .. }
+            | Self::TooLarge { address, .. }
+            | Self::Encoding { address, .. }
+            | Self::Unpack { address, .. }
+            | Self::Redirect { address, .. }
+            | Self::Status { address, .. } => *address = told,
+        }
+        self
+    }
+
     /// True if trying again soon will hardly help: nobody there, or a server that answers and says no.
     pub(crate) fn is_lasting(&self) -> bool {
         match self {
@@ -137,20 +157,30 @@ impl Fetch {
     /// A GET with the limits of a metrics scrape: 3 s to connect, 10 s in all, 32 MiB.
     pub fn new(address: Address) -> Self {
         let (connect_timeout, total_timeout) = (Duration::from_secs(3), Duration::from_secs(10));
-        Self { address, connect_timeout, total_timeout, max_body_bytes: 32 << 20 }
+        Self { address, connect_timeout, total_timeout, max_body_bytes: 32 << 20, authorization: None, accepts_gzip: false }
     }
 
     /// Reads the body. Needs a tokio runtime with I/O and time.
     pub async fn get(&self) -> Result<Vec<u8>, FetchError> {
+        Ok(self.get_if(|status| status == StatusCode::OK).await?.1)
+    }
+
+    /// Reads status and body of any answer but a redirect: an API says in the body why it refuses.
+    pub(crate) async fn get_any(&self) -> Result<(StatusCode, Vec<u8>), FetchError> {
+        self.get_if(|_| true).await
+    }
+
+    async fn get_if(&self, is_read: fn(StatusCode) -> bool) -> Result<(StatusCode, Vec<u8>), FetchError> {
         let start = tokio::time::Instant::from_std(Instant::now());
         let limit = self.connect_timeout.min(self.total_timeout);
         let stream = self.within(start + limit, limit, UNREACHED, self.connect()).await??;
         let deadline = start + self.total_timeout;
         let response = self.within(deadline, self.total_timeout, "did not answer", self.ask(stream)).await??;
-        self.check_status(&response)?;
+        self.check_status(&response, is_read)?;
+        let status = response.status();
         let is_gzip = self.is_gzip(response.headers())?;
         let body = self.within(deadline, self.total_timeout, "did not finish its answer", self.body(response)).await??;
-        if is_gzip { self.unpacked(&body) } else { Ok(body) }
+        Ok((status, if is_gzip { self.unpacked(&body)? } else { body }))
     }
 
     async fn within<T>(
@@ -181,19 +211,23 @@ impl Fetch {
             .header(HOST, self.address.authority())
             .header(USER_AGENT, concat!("inferoscope/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT, "text/plain;version=0.0.4, */*;q=0.1");
-        if let Some(authorization) = self.address.authorization() {
+        if self.accepts_gzip {
+            request = request.header(ACCEPT_ENCODING, "gzip");
+        }
+        let stated = self.authorization.as_ref().map(|stated| stated.header().to_string());
+        if let Some(authorization) = stated.or_else(|| self.address.authorization()) {
             request = request.header(AUTHORIZATION, authorization);
         }
         request.body(Empty::new()).expect("an address that parsed makes a valid request")
     }
 
-    fn check_status(&self, response: &Response<Incoming>) -> Result<(), FetchError> {
+    fn check_status(&self, response: &Response<Incoming>, is_read: fn(StatusCode) -> bool) -> Result<(), FetchError> {
         let (address, status) = (self.address.clone(), response.status());
         if status.is_redirection() {
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             return Err(FetchError::Redirect { address, status, target: shown_target(location) });
         }
-        if status == StatusCode::OK { Ok(()) } else { Err(FetchError::Status { address, status }) }
+        if is_read(status) { Ok(()) } else { Err(FetchError::Status { address, status }) }
     }
 
     async fn body(&self, response: Response<Incoming>) -> Result<Vec<u8>, FetchError> {

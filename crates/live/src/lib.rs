@@ -1,4 +1,5 @@
-//! Everything that touches a running system: for now, reading `/metrics` over plain HTTP for a while.
+//! Everything that touches a running system: reading `/metrics` over plain HTTP for a while, and asking a Prometheus
+//! server for what it stored.
 //!
 //! One request per connection, no redirects, no TLS, no compression asked for (gzip that comes anyway is unpacked): what is
 //! read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
@@ -7,11 +8,15 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod address;
+mod authorization;
 mod fetch;
 mod interrupt;
+mod prometheus;
 mod window;
 
 pub use crate::address::{Address, AddressError};
+pub use crate::authorization::{Authorization, AuthorizationError};
 pub use crate::fetch::{Fetch, FetchError};
 pub use crate::interrupt::on_interrupt;
+pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};
 pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};

@@ -9,6 +9,7 @@ use report::clean;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
+use crate::stored::StoredArgs;
 use crate::{destination, out};
 
 /// Build or merge a capture
@@ -18,7 +19,7 @@ use crate::{destination, out};
 #[command(after_help = "Exit codes: 0 written, 2 could not run")]
 pub(crate) struct Args {
     /// Files, folders, captures, or http:// addresses (/metrics is added where there is no path)
-    #[arg(required = true, value_name = "INPUT")]
+    #[arg(required_unless_present = "prometheus", value_name = "INPUT")]
     inputs: Vec<OsString>,
 
     /// Where to write; an existing capture is replaced, anything else is left alone; not inside an input
@@ -27,12 +28,15 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pace: Pace,
+
+    #[command(flatten)]
+    stored: StoredArgs,
 }
 
 /// Writes the capture and says what is in it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     destination::check_capture(&args.output, &args.inputs)?;
-    let capture = evidence::read(&args.inputs, args.pace)?;
+    let capture = evidence::read_with(&args.inputs, args.pace, &args.stored)?;
     capture::store::write(&capture, &args.output).with_context(|| format!("could not write capture `{}`", args.output.display()))?;
     out::print(&summary(&capture, &args.output))?;
     Ok(Exit::Done)

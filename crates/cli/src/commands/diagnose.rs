@@ -11,6 +11,7 @@ use report::views;
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
+use crate::stored::StoredArgs;
 use crate::{atomic_file, curves, destination, out, quantity};
 
 /// Say what makes serving slow
@@ -21,7 +22,7 @@ use crate::{atomic_file, curves, destination, out, quantity};
 #[command(after_help = "Exit codes: 0 healthy, 1 localized, 2 could not run, 3 evidence insufficient")]
 pub(crate) struct Args {
     /// Files, folders, captures, or http:// addresses (/metrics is added where there is no path)
-    #[arg(required = true, value_name = "INPUT")]
+    #[arg(required_unless_present = "prometheus", value_name = "INPUT")]
     inputs: Vec<OsString>,
 
     /// What is slow, when you know it
@@ -58,6 +59,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pace: Pace,
+
+    #[command(flatten)]
+    stored: StoredArgs,
 }
 
 /// Symptoms a user can state, the absence of one among them.
@@ -77,7 +81,7 @@ fn limits(text: &str) -> Result<Limits, String> {
 pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let check_page = |path: &Path| destination::check_page(path, args.inputs.iter().chain(&args.baseline));
     args.html.as_deref().map_or(Ok(()), check_page)?;
-    let capture = evidence::read(&args.inputs, args.pace)?;
+    let capture = evidence::read_with(&args.inputs, args.pace, &args.stored)?;
     let baseline = if args.baseline.is_empty() { None } else { Some(evidence::read(&args.baseline, args.pace)?) };
     let slo = args.slo.clone().unwrap_or_default().0;
     let options = DiagnoseOptions { symptom: args.symptom.clone(), slo, baseline: baseline.as_ref() };

@@ -12,6 +12,7 @@ mod first_screen;
 mod help;
 mod outputs;
 mod program;
+mod prometheus;
 mod readme;
 mod same_report;
 mod verify;

@@ -141,6 +141,7 @@ impl Summary {
             offset_ns: shift.offset_ns,
             error_ns: shift.error_ns.saturating_sub(SECOND_NS).max(0),
             method: shift.method,
+            ..ClockAlignment::default()
         });
         Some((start.saturating_add(shift.offset_ns), end.saturating_add(shift.offset_ns)))
     }

@@ -332,6 +332,7 @@ impl BenchResult {
             offset_ns: self.own_end().map_or(shift.offset_ns, |own| end_ns.saturating_sub(own)),
             error_ns: shift.error_ns,
             method: format!("the last request ends when the result is dated (whole seconds); {}", shift.method),
+            ..ClockAlignment::default()
         };
         builder.capture.manifest.clocks.push(alignment);
         Some(end_ns)

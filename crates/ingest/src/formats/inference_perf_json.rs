@@ -246,5 +246,6 @@ fn tell_clock(builder: &mut Builder<'_>) {
         offset_ns: 0,
         error_ns: i64::MAX,
         method: "the file has no date; its requests stand at their own clock's times".to_string(),
+        ..ClockAlignment::default()
     });
 }

@@ -51,5 +51,6 @@ pub(crate) fn align(times: &LogTimes, builder: &mut Builder<'_>) {
         offset_ns: shift.offset_ns,
         error_ns: if times.has_year { shift.error_ns } else { NO_YEAR_ERROR_NS },
         method: format!("{year}{}", shift.method),
+        ..ClockAlignment::default()
     });
 }

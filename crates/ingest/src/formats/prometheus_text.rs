@@ -8,6 +8,7 @@
 
 mod rows;
 mod series;
+mod stored;
 mod times;
 
 use capture::Severity;
@@ -18,7 +19,9 @@ use crate::input::Input;
 use crate::number::parse_f64;
 
 use rows::Rows;
+pub(crate) use series::is_part_of;
 use series::{Catalog, Target};
+pub(crate) use stored::{StoredScrapes, read_stored};
 use times::Taken;
 
 /// See [`Format`].

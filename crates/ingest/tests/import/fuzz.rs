@@ -32,6 +32,16 @@ fn samples() -> Vec<Vec<u8>> {
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();
     std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text).unwrap();
     samples.push(text[..20_000].to_vec());
+    samples.push(
+        concat!(
+            r#"{"status":"success","data":["vllm:num_requests_running","up"]}"#,
+            "\n",
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"vllm:e2e_request_latency_seconds_bucket","#,
+            r#""le":"+Inf","instance":"a"},"values":[[1796036013.162,"2"],[1796036028.162,"NaN"]]}]},"warnings":["w"]}"#
+        )
+        .as_bytes()
+        .to_vec(),
+    );
     samples.push(b"schema = \"inferoscope.observations/1\"\n[[run]]\nflags = \"-tp 2\"\n[run.signals]\n\"kernel.time.gemm\" = \"> 1 ms\"\n[[run.sweep]]\n\"client.class\" = \"x\"\n".to_vec());
     samples
 }

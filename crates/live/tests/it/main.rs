@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod prometheus;
 mod servers;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

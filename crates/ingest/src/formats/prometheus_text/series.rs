@@ -252,6 +252,11 @@ enum Part {
     Created,
 }
 
+/// True when a sample name belongs to the metric's family.
+pub(crate) fn is_part_of(metric: &Metric, name: &str) -> bool {
+    part_of(metric, name).is_some()
+}
+
 /// Which part of the metric's family a sample name is.
 fn part_of(metric: &Metric, name: &str) -> Option<Part> {
     let rest = name.strip_prefix(metric.name)?;
