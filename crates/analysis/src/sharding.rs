@@ -1,0 +1,272 @@
+//! How one model is spread over devices, and what its collectives take of a step.
+//!
+//! Figures are of one step (or one layer, as long as all of them are); only their ratio is used. Waiting for the last rank
+//! inside a collective (skew) is kept apart from moving data: it has other causes and other cures.
+
+use capture::Subject;
+use model::collectives::{Cost, all_reduce, tensor_parallel_step_s};
+
+use crate::evidence::Evidence;
+use crate::phase::Phase;
+use crate::situation::Situation;
+use crate::words::{count, digits, seconds};
+
+/// Degrees of parallelism.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sharding {
+    /// Ranks that share every layer; 0 where nothing says.
+    pub tensor: f64,
+    /// Stages in a row; 0 where nothing says.
+    pub pipeline: f64,
+    /// Copies of the attention part, or whole engines; 0 where nothing says.
+    pub data: f64,
+    /// Experts are spread over ranks.
+    pub expert: bool,
+    /// Devices of the deployment; 0 where nothing says.
+    pub devices: f64,
+}
+
+impl Sharding {
+    /// Reads it from settings, the subject's device count and, for llama.cpp, the split mode.
+    pub fn read(subject: &Subject, evidence: &Evidence) -> Self {
+        let settings = &evidence.settings;
+        let size = |key: &str| settings.number(key).unwrap_or(0.0).max(0.0);
+        let (mut tensor, mut pipeline, data) =
+            (size("config.tensor_parallel"), size("config.pipeline_parallel"), size("config.data_parallel"));
+        let listed = f64::from(subject.device_count);
+        let counted = size("config.gpu_count").max(visible_devices(evidence));
+        let of_degrees = tensor.max(1.0) * pipeline.max(1.0) * data.max(1.0);
+        let mut devices = if tensor + pipeline + data > 0.0 {
+            of_degrees
+        } else if counted > 0.0 {
+            counted
+        } else {
+            listed
+        };
+        match settings.get("config.split_mode").map(|setting| setting.value.as_str()) {
+            Some("none") => devices = 1.0,
+            Some("row") => tensor = tensor.max(listed.max(2.0)),
+            Some("layer") => pipeline = pipeline.max(listed.max(2.0)),
+            _ => {}
+        }
+        devices = devices.max(tensor).max(pipeline);
+        let expert = settings.flag("config.expert_parallel") == Some(true) || size("config.expert_parallel") > 1.0;
+        Self { tensor, pipeline, data, expert, devices }
+    }
+
+    /// True when something says that one device does all.
+    pub fn is_one_device(&self) -> bool {
+        self.devices == 1.0
+    }
+
+    /// True when tokens cross between ranks inside every layer.
+    pub fn has_layer_collectives(&self) -> bool {
+        self.tensor > 1.0 || self.expert
+    }
+}
+
+/// Devices that `CUDA_VISIBLE_DEVICES` lists, 0 where it is not set.
+fn visible_devices(evidence: &Evidence) -> f64 {
+    let listed = ["env.CUDA_VISIBLE_DEVICES", "env.HIP_VISIBLE_DEVICES"].iter().find_map(|key| evidence.settings.get(key));
+    listed.map_or(0.0, |setting| setting.value.split(',').filter(|id| !id.trim().is_empty()).count() as f64)
+}
+
+/// Why an arm with a timeline has no collectives at all: one device, or no device that could have.
+pub fn without_collectives(situation: &Situation<'_>) -> Option<String> {
+    let sharding = Sharding::read(situation.subject, situation.evidence);
+    if sharding.is_one_device() {
+        return Some("one device does all: nothing is exchanged between devices".into());
+    }
+    (situation.subject.device.starts_with("CPU") && sharding.tensor <= 1.0)
+        .then(|| "the engine runs on the CPU and no setting shards the model: nothing is exchanged between devices".into())
+}
+
+/// Collectives of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collectives {
+    /// Phase of the requests that waits for them.
+    pub phase: Phase,
+    /// Time not covered by compute, skew left out, s.
+    pub exposed_s: f64,
+    /// Of the collectives, waiting for the last rank, s; 0 where not separated.
+    pub skew_s: f64,
+    /// The whole step in the same unit, s.
+    pub step_s: f64,
+    /// Time of one call, s.
+    pub call_s: Option<f64>,
+    /// Bytes of one call.
+    pub call_bytes: Option<f64>,
+    /// What the calls take at best on these devices, s; `None` where device or sizes are unknown.
+    pub floor_s: Option<f64>,
+    /// Where the time was read.
+    pub from: &'static str,
+}
+
+impl Collectives {
+    /// Reads them; the phase whose share is larger where both are known.
+    pub fn read(situation: &Situation<'_>) -> Option<Self> {
+        let phases = [("decode", Phase::Decode), ("prefill", Phase::Prefill)];
+        let labelled = phases.iter().filter_map(|(label, phase)| Self::of_phase(situation, Some(label), *phase));
+        labelled.max_by(|a, b| a.share().total_cmp(&b.share())).or_else(|| Self::of_phase(situation, None, Phase::Decode))
+    }
+
+    /// Share of the step, 0..1.
+    pub fn share(&self) -> f64 {
+        (self.exposed_s / self.step_s).clamp(0.0, 1.0)
+    }
+
+    fn of_phase(situation: &Situation<'_>, label: Option<&str>, phase: Phase) -> Option<Self> {
+        let evidence = situation.evidence;
+        let (exposed_s, from) = exposed(evidence, label)?;
+        let figures = &evidence.figures;
+        let kernels: f64 = kernel_times(evidence, label).iter().map(|(_, seconds)| seconds).sum();
+        let step_s = of(evidence, "engine.step_time", label)
+            .or_else(|| (kernels > 0.0).then_some(kernels))
+            .or_else(|| token_step_s(evidence).filter(|_| phase == Phase::Decode))
+            .filter(|step_s| *step_s > 0.0)?;
+        let skew_s = of(evidence, "comm.skew", label).unwrap_or(0.0).min(exposed_s);
+        let call_s = figures.typical("comm.call_time");
+        let call_bytes = figures.typical("comm.call_bytes");
+        let calls = figures.typical("comm.calls").or_else(|| call_s.map(|call_s| exposed_s / call_s));
+        let floor_s = floor_s(situation, calls, call_bytes, phase);
+        // Summed kernels of several streams may exceed the step they ran in.
+        Some(Self { phase, exposed_s: exposed_s - skew_s, skew_s, step_s: step_s.max(exposed_s), call_s, call_bytes, floor_s, from })
+    }
+}
+
+/// A quantity of one phase, or without one.
+fn of(evidence: &Evidence, quantity: &str, label: Option<&str>) -> Option<f64> {
+    match label {
+        None => evidence.figures.anywhere(quantity),
+        Some(label) => evidence.figures.by_label(quantity, "phase").into_iter().find(|(phase, _)| phase == label).map(|(_, value)| value),
+    }
+}
+
+fn token_step_s(evidence: &Evidence) -> Option<f64> {
+    ["client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| evidence.figures.typical(name))
+}
+
+fn exposed(evidence: &Evidence, label: Option<&str>) -> Option<(f64, &'static str)> {
+    let figures = &evidence.figures;
+    let by_calls = || figures.typical("comm.calls").zip(figures.typical("comm.call_time")).map(|(calls, call_s)| calls * call_s);
+    let kernels = || {
+        let communication = kernel_times(evidence, label).into_iter().filter(|(category, _)| is_communication(category));
+        Some(communication.map(|(_, seconds)| seconds).sum::<f64>()).filter(|sum| *sum > 0.0)
+    };
+    of(evidence, "comm.exposed_time", label)
+        .map(|s| (s, "exposed collective time"))
+        .or_else(|| of(evidence, "comm.time", label).map(|s| (s, "collective time, overlap unknown")))
+        .or_else(|| kernels().map(|s| (s, "collective kernels, overlap unknown")))
+        .or_else(|| by_calls().filter(|_| label.is_none()).map(|s| (s, "calls times time per call, overlap unknown")))
+}
+
+/// Kernel time by category, of one phase where it is labelled so.
+fn kernel_times(evidence: &Evidence, label: Option<&str>) -> Vec<(String, f64)> {
+    let Some(label) = label else { return evidence.figures.by_label("kernel.time", "category") };
+    let of_phase = |(name, figure): (&str, crate::evidence::Figure)| {
+        let text = name.strip_prefix("kernel.time{")?.trim_end_matches('}');
+        let phase = capture::labels::get(text, "phase")?;
+        (phase == label).then(|| Some((capture::labels::get(text, "category")?, figure.value)))?
+    };
+    evidence.figures.iter().filter_map(of_phase).collect()
+}
+
+/// A kernel category that moves data between devices.
+pub fn is_communication(category: &str) -> bool {
+    let category = category.to_ascii_lowercase();
+    ["comm", "nccl", "rccl", "all_reduce", "allreduce", "all-reduce", "all_to_all", "alltoall"].iter().any(|part| category.contains(part))
+}
+
+/// What collectives take at best: the fitted table of the device, for the calls given or two per layer of a known model.
+fn floor_s(situation: &Situation<'_>, calls: Option<f64>, call_bytes: Option<f64>, phase: Phase) -> Option<f64> {
+    let cost = device_cost(situation)?;
+    if let Some((calls, bytes)) = calls.zip(call_bytes) {
+        return Some(calls * cost.time_s(bytes));
+    }
+    let model = model::models::find(&situation.subject.model).filter(|_| phase == Phase::Decode)?;
+    Some(tensor_parallel_step_s(model, crate::decode_bound::batch(situation.evidence), cost))
+}
+
+/// How far a link or its transport is behind what it should do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowLink {
+    /// Share of the collectives' time that a sound link would not take, low, middle, high; `None` where only a sign is known.
+    pub excess: Option<[f64; 3]>,
+    /// What was seen, with its figures.
+    pub what: String,
+    /// Measured, or the sign's.
+    pub value: f64,
+    /// What it should be.
+    pub should_be: f64,
+    /// Unit of both.
+    pub unit: &'static str,
+}
+
+/// A link below half of what it can do is not what was bought: large messages reach 0.8 of it and more.
+pub const HALF_OF_LINK: f64 = 0.5;
+/// Messages from this size on are bound by bandwidth; smaller ones by latency, whatever the link.
+const LARGE_MESSAGE_BYTES: f64 = 1e6;
+/// Calls beyond this multiple of the fitted table are slow: the table itself is good to 15 %, engines differ by half.
+const SLOW_CALL: f64 = 2.0;
+
+/// A link that measurably does not do what it can.
+pub fn slow_link(situation: &Situation<'_>) -> Option<SlowLink> {
+    by_bandwidth(situation).or_else(|| by_call(situation))
+}
+
+fn by_bandwidth(situation: &Situation<'_>) -> Option<SlowLink> {
+    let figures = &situation.evidence.figures;
+    let bus = figures.anywhere("comm.bus_bandwidth")?;
+    let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
+    let by_table = || Some(model::hardware::find(device)?.link_bytes_per_s?);
+    let link = figures.anywhere("comm.link_bandwidth").or_else(by_table).filter(|link| *link > 0.0)?;
+    let is_small = figures.typical("comm.call_bytes").is_some_and(|bytes| bytes < LARGE_MESSAGE_BYTES);
+    (bus < HALF_OF_LINK * link && !is_small).then(|| {
+        let excess = 1.0 - bus / (0.8 * link);
+        SlowLink {
+            excess: Some([0.7 * excess, excess, 1.0 - bus / link]),
+            what: format!("collectives move {} GB/s over a link of {} GB/s", digits(bus * 1e-9), digits(link * 1e-9)),
+            value: bus,
+            should_be: 0.8 * link,
+            unit: "byte/s",
+        }
+    })
+}
+
+fn by_call(situation: &Situation<'_>) -> Option<SlowLink> {
+    let figures = &situation.evidence.figures;
+    let (call_s, bytes) = figures.typical("comm.call_time").zip(figures.typical("comm.call_bytes"))?;
+    let skew_s = figures.typical("comm.skew").unwrap_or(0.0).min(call_s);
+    let typed_link = figures.anywhere("comm.link_bandwidth").map(|link| bytes / (0.4 * link));
+    let best_s = device_cost(situation).map(|cost| cost.time_s(bytes)).or(typed_link.filter(|_| bytes >= LARGE_MESSAGE_BYTES))?;
+    let moving_s = call_s - skew_s;
+    (moving_s > SLOW_CALL * best_s).then(|| {
+        let excess = 1.0 - best_s / moving_s;
+        SlowLink {
+            excess: Some([0.7 * excess, excess, excess]),
+            what: format!("a collective of {} bytes takes {} where {} is usual", count(bytes), seconds(moving_s), seconds(best_s)),
+            value: moving_s,
+            should_be: best_s,
+            unit: "s",
+        }
+    })
+}
+
+/// Time of an all-reduce between this many of these devices within one node.
+pub fn device_cost(situation: &Situation<'_>) -> Option<Cost> {
+    let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
+    let gpu = model::hardware::find(device)?;
+    let ranks = Sharding::read(situation.subject, situation.evidence).tensor;
+    all_reduce(&gpu.id, ranks as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_collectives_are_known() {
+        assert!(is_communication("communication") && is_communication("NCCL AllReduce") && is_communication("all_to_all"));
+        assert!(!is_communication("gemm") && !is_communication("attention"));
+    }
+}
