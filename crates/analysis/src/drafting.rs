@@ -229,9 +229,20 @@ pub fn hardly_any(drafting: &Drafting) -> bool {
     (drafting.per_round >= 2.0 && drafting.yield_tokens < 1.05) || drafting.first_acceptance() < LOW_FIRST
 }
 
-/// Sequences times tokens of one verifying step, where the number of streams is known.
-pub fn verified_per_step(evidence: &Evidence, per_round: f64) -> Option<f64> {
-    let streams = evidence.figures.anywhere("engine.running").or_else(|| evidence.figures.anywhere("client.concurrency"))?;
+/// True where a sweep over load shows that speculation pays for few streams and loses for many: then acceptance, price and
+/// length are right for few, and the batch is to blame.
+pub fn pays_for_few(situation: &Situation<'_>) -> bool {
+    let pairs = Runs::read(situation).pairs();
+    let loaded: Vec<&Compared> = pairs.iter().filter(|pair| pair.with.load > 0.0).collect();
+    matches!(loaded.as_slice(), [few, .., many] if few.slowdown() < 1.0 && many.slowdown() > SPREAD)
+}
+
+/// Sequences times tokens of one verifying step, where the number of streams is known: of the point that is compared with
+/// plain decoding, else of the run.
+pub fn verified_per_step(situation: &Situation<'_>, per_round: f64) -> Option<f64> {
+    let figures = &situation.evidence.figures;
+    let compared = Runs::read(situation).against_plain().map(|pair| pair.with.streams).filter(|streams| *streams > 0.0);
+    let streams = compared.or_else(|| figures.anywhere("engine.running")).or_else(|| figures.highest("client.concurrency"))?;
     Some(streams * (per_round + 1.0))
 }
 
@@ -255,7 +266,7 @@ pub fn verifies_for_free(situation: &Situation<'_>, per_round: f64) -> bool {
     let has_experts = name.active_params.is_some()
         || evidence.figures.typical("model.experts").is_some_and(|experts| experts > 1.0)
         || situation.subject.model.to_ascii_lowercase().contains("moe");
-    let tokens = verified_per_step(evidence, per_round).unwrap_or(per_round + 1.0);
+    let tokens = verified_per_step(situation, per_round).unwrap_or(per_round + 1.0);
     model::hardware::find(device).is_some() && !has_experts && tokens <= 0.5 * ridge_tokens(situation)
 }
 

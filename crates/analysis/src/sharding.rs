@@ -3,13 +3,16 @@
 //! Figures are of one step (or one layer, as long as all of them are); only their ratio is used. Waiting for the last rank
 //! inside a collective (skew) is kept apart from moving data: it has other causes and other cures.
 
+mod link;
+
 use capture::Subject;
 use model::collectives::{Cost, all_reduce, tensor_parallel_step_s};
 
 use crate::evidence::Evidence;
 use crate::phase::Phase;
 use crate::situation::Situation;
-use crate::words::{count, digits, seconds};
+
+pub use link::{SlowLink, has_fast_link, slow_link, slow_path};
 
 /// Degrees of parallelism.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -185,71 +188,6 @@ fn floor_s(situation: &Situation<'_>, calls: Option<f64>, call_bytes: Option<f64
     }
     let model = model::models::find(&situation.subject.model).filter(|_| phase == Phase::Decode)?;
     Some(tensor_parallel_step_s(model, crate::decode_bound::batch(situation.evidence), cost))
-}
-
-/// How far a link or its transport is behind what it should do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlowLink {
-    /// Share of the collectives' time that a sound link would not take, low, middle, high; `None` where only a sign is known.
-    pub excess: Option<[f64; 3]>,
-    /// What was seen, with its figures.
-    pub what: String,
-    /// Measured, or the sign's.
-    pub value: f64,
-    /// What it should be.
-    pub should_be: f64,
-    /// Unit of both.
-    pub unit: &'static str,
-}
-
-/// A link below half of what it can do is not what was bought: large messages reach 0.8 of it and more.
-pub const HALF_OF_LINK: f64 = 0.5;
-/// Messages from this size on are bound by bandwidth; smaller ones by latency, whatever the link.
-const LARGE_MESSAGE_BYTES: f64 = 1e6;
-/// Calls beyond this multiple of the fitted table are slow: the table itself is good to 15 %, engines differ by half.
-const SLOW_CALL: f64 = 2.0;
-
-/// A link that measurably does not do what it can.
-pub fn slow_link(situation: &Situation<'_>) -> Option<SlowLink> {
-    by_bandwidth(situation).or_else(|| by_call(situation))
-}
-
-fn by_bandwidth(situation: &Situation<'_>) -> Option<SlowLink> {
-    let figures = &situation.evidence.figures;
-    let bus = figures.anywhere("comm.bus_bandwidth")?;
-    let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
-    let by_table = || Some(model::hardware::find(device)?.link_bytes_per_s?);
-    let link = figures.anywhere("comm.link_bandwidth").or_else(by_table).filter(|link| *link > 0.0)?;
-    let is_small = figures.typical("comm.call_bytes").is_some_and(|bytes| bytes < LARGE_MESSAGE_BYTES);
-    (bus < HALF_OF_LINK * link && !is_small).then(|| {
-        let excess = 1.0 - bus / (0.8 * link);
-        SlowLink {
-            excess: Some([0.7 * excess, excess, 1.0 - bus / link]),
-            what: format!("collectives move {} GB/s over a link of {} GB/s", digits(bus * 1e-9), digits(link * 1e-9)),
-            value: bus,
-            should_be: 0.8 * link,
-            unit: "byte/s",
-        }
-    })
-}
-
-fn by_call(situation: &Situation<'_>) -> Option<SlowLink> {
-    let figures = &situation.evidence.figures;
-    let (call_s, bytes) = figures.typical("comm.call_time").zip(figures.typical("comm.call_bytes"))?;
-    let skew_s = figures.typical("comm.skew").unwrap_or(0.0).min(call_s);
-    let typed_link = figures.anywhere("comm.link_bandwidth").map(|link| bytes / (0.4 * link));
-    let best_s = device_cost(situation).map(|cost| cost.time_s(bytes)).or(typed_link.filter(|_| bytes >= LARGE_MESSAGE_BYTES))?;
-    let moving_s = call_s - skew_s;
-    (moving_s > SLOW_CALL * best_s).then(|| {
-        let excess = 1.0 - best_s / moving_s;
-        SlowLink {
-            excess: Some([0.7 * excess, excess, excess]),
-            what: format!("a collective of {} bytes takes {} where {} is usual", count(bytes), seconds(moving_s), seconds(best_s)),
-            value: moving_s,
-            should_be: best_s,
-            unit: "s",
-        }
-    })
 }
 
 /// Time of an all-reduce between this many of these devices within one node.

@@ -61,6 +61,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(why) = drafting::nothing_drafted(situation) {
         return clear(vec![("drafts", 0.0)], why);
     }
+    if drafting::pays_for_few(situation) {
+        return clear(
+            vec![("pays_for_few", 1.0)],
+            "speculation pays for few streams at this price and length: the batch is what makes it lose",
+        );
+    }
     let drafting = Drafting::read(situation.evidence);
     if let Some(drafting) = drafting.as_ref().filter(|drafting| drafting::hardly_any(drafting)) {
         let because = format!("{} tokens per step: what is refused is lost at any price", digits(drafting.yield_tokens));

@@ -42,6 +42,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(why) = drafting::nothing_drafted(situation) {
         return clear(vec![("drafts", 0.0)], why);
     }
+    if drafting::pays_for_few(situation) {
+        return clear(
+            vec![("pays_for_few", 1.0)],
+            "speculation pays for few streams at this price and length: the batch is what makes it lose",
+        );
+    }
     let evidence = situation.evidence;
     let drafting = Drafting::read(evidence);
     if let Some(drafting) = drafting.as_ref().filter(|drafting| drafting::hardly_any(drafting)) {
@@ -60,7 +66,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     if costs.draft_s.is_none() && !costs.is_verify_measured && drafting::verifies_for_free(situation, costs.per_round) {
         return clear(margin, "so few tokens are nearly free to verify on this GPU: drafting holds the rest of the round");
     }
-    if drafting::verified_per_step(evidence, costs.per_round).is_some_and(|tokens| tokens > drafting::ridge_tokens(situation)) {
+    if drafting::verified_per_step(situation, costs.per_round).is_some_and(|tokens| tokens > drafting::ridge_tokens(situation)) {
         return clear(margin, "at this batch the ordinary price of arithmetic, not of verifying");
     }
     if eats_the_gain(situation, drafting.as_ref(), &costs, ratio) {

@@ -63,6 +63,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     let is_near = over_floor.is_some_and(|ratio| ratio <= NEAR_FLOOR);
     let beyond = collectives.floor_s.map_or(share, |floor_s| (collectives.exposed_s - floor_s).max(0.0) / collectives.step_s);
     let margin = vec![("share", share), ("over_floor", over_floor.unwrap_or(f64::NAN))];
+    let sound = share * (1.0 - of_link(situation));
+    if sound < share && sound < CARRIES {
+        let because = format!("over a sound link collectives would take {} of a step: the link is what is slow", percent(sound));
+        return clear(margin, because);
+    }
     let carries = share >= CARRIES || (over_floor.is_some_and(|ratio| ratio > NEAR_FLOOR) && beyond >= WORTH_IT);
     if !carries {
         return clear(margin, format!("collectives take {} of a step; up to {} is usual", percent(share), percent(CARRIES)));
@@ -70,11 +75,14 @@ fn find(situation: &Situation<'_>) -> Answer {
     Answer::Found(Box::new(found(situation, &collectives, &sharding, is_near && share < MOST_OF_STEP)))
 }
 
+/// Part of the collectives' time that a sound link would not take: another check's.
+fn of_link(situation: &Situation<'_>) -> f64 {
+    slow_link(situation).and_then(|slow| slow.excess).map_or(0.0, |excess| excess[1])
+}
+
 fn found(situation: &Situation<'_>, collectives: &Collectives, sharding: &Sharding, is_limit: bool) -> Found {
     let share = collectives.share();
-    // What a sound link would not take is another check's.
-    let of_link = slow_link(situation).and_then(|slow| slow.excess).map_or(0.0, |excess| excess[1]);
-    let own = share * (1.0 - of_link);
+    let own = share * (1.0 - of_link(situation));
     let lo = if collectives.from.starts_with("exposed") { 0.9 * own } else { 0.5 * own };
     let floor = collectives.floor_s.map_or(String::new(), |floor_s| format!("; the link's own floor is {}", seconds(floor_s)));
     let ranks = if sharding.tensor > 1.0 { format!("{} ranks", count(sharding.tensor)) } else { "the ranks".into() };

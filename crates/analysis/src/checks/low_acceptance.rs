@@ -65,7 +65,7 @@ fn find(situation: &Situation<'_>) -> Answer {
             _ => Answer::CannotTell(record::scrapes(
                 &["spec.drafts", "spec.draft_tokens", "spec.accepted_tokens"],
                 "nothing says how many drafts were made and accepted",
-                configured.map(|per_round| most_s(situation, per_round, 1.0)),
+                configured.filter(|_| !situation.is_typed()).map(|per_round| most_s(situation, per_round, 1.0)),
             )),
         };
     };
@@ -81,6 +81,9 @@ fn find(situation: &Situation<'_>) -> Answer {
         return Answer::Found(Box::new(found(situation, &drafting, plain)));
     }
     let first = drafting.first_acceptance();
+    if drafting::pays_for_few(situation) {
+        return clear(margin(), "speculation pays for few streams with this acceptance: the batch is what makes it lose");
+    }
     if enough && first < LOW_FIRST && (plain.is_some_and(|ratio| ratio < 1.0 / SPREAD) || loses_by_bounds(situation, &drafting)) {
         return Answer::Found(Box::new(found(situation, &drafting, plain)));
     }
@@ -125,7 +128,7 @@ fn which_of_two(situation: &Situation<'_>, drafting: &Drafting, ratio: f64) -> M
             percent(1.0 / ratio),
             digits(drafting.yield_tokens)
         ),
-        Some((1.0 - ratio).max(0.0) * situation.phase_s(Phase::Decode)),
+        (!situation.is_typed()).then(|| (1.0 - ratio).max(0.0) * situation.phase_s(Phase::Decode)),
     )
 }
 
@@ -142,7 +145,7 @@ fn without_speculation(situation: &Situation<'_>, drafting: &Drafting, enough: b
     Missing {
         signals: vec!["--baseline: the same load without speculation".into()],
         because,
-        at_most_s: Some(most_s(situation, drafting.per_round, drafting.yield_tokens)),
+        at_most_s: (!situation.is_typed()).then(|| most_s(situation, drafting.per_round, drafting.yield_tokens)),
         record_with: format!("{} (once without speculation, handed over with --baseline)", record::SCRAPES),
         record_cost: "a restart without speculation and two minutes under the same load".into(),
     }
@@ -269,6 +272,8 @@ fn by_step_law(law: &StepLaw, steps: &Steps, drafting: &Drafting, draft_lo: f64,
 fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> Found {
     let wasted = wasted(situation, drafting, plain);
     let decode_s = situation.phase_s(Phase::Decode);
+    // Typed counts without a time to compare: what refused drafts cost may be next to nothing or most of the step.
+    let is_sized = decode_s > 0.0 && !(situation.is_typed() && wasted.basis == Basis::Bound && wasted.lo < 0.05);
     let yields = format!("{} tokens per step at {} drafts", digits(drafting.yield_tokens), digits(drafting.per_round));
     let accepted = (drafting.yield_tokens - 1.0) / drafting.per_round;
     let claim =
@@ -287,8 +292,8 @@ fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> 
             digits(drafting.yield_tokens),
             wasted.from
         ),
-        claims: if decode_s > 0.0 { vec![claim] } else { Vec::new() },
-        cost: (decode_s > 0.0).then(|| Quantity { value: wasted.mid * decode_s, unit: "s".into() }),
+        claims: if is_sized { vec![claim] } else { Vec::new() },
+        cost: is_sized.then(|| Quantity { value: wasted.mid * decode_s, unit: "s".into() }),
         evidence: rows(drafting, accepted, &wasted, plain),
         hypotheses: vec![hypothesis(situation, drafting, &wasted)],
         falsified_by: "the same load without speculation, and time per token no shorter".into(),

@@ -8,7 +8,7 @@ use crate::evidence::Evidence;
 use crate::pace::slowdown;
 use crate::phase::Phase;
 use crate::record;
-use crate::sharding::{Collectives, HALF_OF_LINK, Sharding, SlowLink, slow_link, without_collectives};
+use crate::sharding::{Collectives, Sharding, SlowLink, slow_link, slow_path, without_collectives};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent};
 
@@ -34,9 +34,6 @@ check! {
 
 /// Collectives below this share of a step are not worth repairing a link for.
 const WORTH_IT: f64 = 0.10;
-/// What a slow path takes of the collectives' time where it was not measured: peer access over PCIe beats host memory by a
-/// third, NVLink or RDMA beat sockets tenfold.
-const UNMEASURED: [f64; 3] = [0.25, 0.5, 0.9];
 /// Arms differ by this much from run to run.
 const SPREAD: f64 = 1.05;
 
@@ -48,7 +45,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     let collectives = Collectives::read(situation);
     let share = collectives.as_ref().map(Collectives::share);
     let has_path = sharding.has_layer_collectives() || share.is_some();
-    let seen = slow_link(situation).or_else(|| sign(situation).filter(|_| has_path));
+    let seen = slow_link(situation).filter(|_| has_path);
     if let (Some(share), Some(slow)) = (share.filter(|share| *share < WORTH_IT), &seen) {
         return clear(vec![("share", share)], format!("{}, but collectives take {} of a step only", slow.what, percent(share)));
     }
@@ -88,64 +85,6 @@ fn not_seen(situation: &Situation<'_>, sharding: &Sharding, share: Option<f64>) 
     ))
 }
 
-/// A setting, log line or slot that says which path is taken, without a measurement of it.
-fn sign(situation: &Situation<'_>) -> Option<SlowLink> {
-    slow_path(situation.evidence)
-        .map(|what| SlowLink { excess: None, what, value: 0.0, should_be: 0.0, unit: "" })
-        .or_else(|| lanes(situation))
-}
-
-/// Settings and transports that are slow where a faster path exists.
-fn slow_path(evidence: &Evidence) -> Option<String> {
-    let text = |key: &str| evidence.settings.get(key).map(|setting| setting.value.to_ascii_lowercase());
-    let is_on = |key: &str| text(key).is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes"));
-    if let Some(transport) = text("comm.transport") {
-        let is_slow = ["socket", "tcp", "shm", "host", "ethernet"].iter().any(|slow| transport.contains(slow));
-        return is_slow.then(|| format!("the library moves data by `{transport}`"));
-    }
-    let switches = [
-        ("env.NCCL_P2P_DISABLE", "peer access between the GPUs is switched off (NCCL_P2P_DISABLE=1): data goes through host memory"),
-        ("env.NCCL_IB_DISABLE", "RDMA is switched off (NCCL_IB_DISABLE=1): data goes through sockets"),
-        ("env.NCCL_SHM_DISABLE", "shared memory is switched off (NCCL_SHM_DISABLE=1): ranks of one host talk through the network"),
-    ];
-    if let Some((_, what)) = switches.iter().find(|(key, _)| is_on(key)) {
-        return Some((*what).to_string());
-    }
-    text("env.NCCL_NET").filter(|net| net == "socket").map(|_| "the library is told to use sockets (NCCL_NET=Socket)".into())
-}
-
-/// Fewer lanes than half of the card's.
-fn lanes(situation: &Situation<'_>) -> Option<SlowLink> {
-    let figures = &situation.evidence.figures;
-    let width = figures.lowest("gpu.pcie_width")?;
-    let generation = figures.lowest("gpu.pcie_gen").unwrap_or(4.0).clamp(1.0, 6.0);
-    // 2.5 GT/s in the first generation, doubled (nearly) with each: 3.94 GB/s for four lanes of the third.
-    let per_lane = 0.985e9 * 2f64.powf(generation - 3.0);
-    let now = width * per_lane;
-    let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
-    let gpu = model::hardware::find(device);
-    if gpu.is_some_and(|gpu| gpu.link_bytes_per_s.is_some_and(|link| link > 2.0 * gpu.pcie_bytes_per_s.unwrap_or(link))) {
-        return None;
-    }
-    let card = gpu.and_then(|gpu| gpu.pcie_bytes_per_s).unwrap_or(16.0 * per_lane);
-    (now < HALF_OF_LINK * card).then(|| {
-        let excess = 1.0 - now / card;
-        SlowLink {
-            excess: Some([0.5 * excess, excess, excess]),
-            what: format!(
-                "the slot gives {} lanes of PCIe {} ({} GB/s) to a card that takes {} GB/s",
-                count(width),
-                count(generation),
-                digits(now * 1e-9),
-                digits(card * 1e-9)
-            ),
-            value: now,
-            should_be: card,
-            unit: "byte/s",
-        }
-    })
-}
-
 /// An arm with the same sharding and load that does not show the sign, and how much longer this one takes.
 fn repaired_arm<'a>(situation: &Situation<'a>, sharding: &Sharding) -> Option<(&'a Evidence, f64)> {
     situation.other_arms().find_map(|arm| {
@@ -159,14 +98,13 @@ fn repaired_arm<'a>(situation: &Situation<'a>, sharding: &Sharding) -> Option<(&
 
 fn found(situation: &Situation<'_>, collectives: Option<&Collectives>, slow: &SlowLink, repaired: Option<f64>) -> Found {
     let phase = collectives.map_or(Phase::Decode, |collectives| collectives.phase);
-    let excess = slow.excess.unwrap_or(UNMEASURED);
     let (share, basis, from) = match (repaired, collectives) {
         (Some(ratio), _) => ([1.0 - SPREAD / ratio, 1.0 - 1.0 / ratio, 1.0 - 1.0 / ratio], Basis::Derived, "an arm on the other path"),
-        (None, Some(collectives)) => {
-            let basis = if slow.excess.is_some() { Basis::Counterfactual } else { Basis::Bound };
-            (excess.map(|excess| excess * collectives.share()), basis, collectives.from)
+        (None, Some(collectives)) if slow.excess.is_some() => {
+            let basis = if slow.should_be > 0.0 { Basis::Counterfactual } else { Basis::Bound };
+            (slow.excess.unwrap_or_default().map(|excess| excess * collectives.share()), basis, collectives.from)
         }
-        (None, None) => ([0.0; 3], Basis::Bound, "not measured"),
+        (None, _) => ([0.0; 3], Basis::Bound, "not measured"),
     };
     let claims: Vec<Claim> = if share[1] > 0.0 { claims_on(situation, phase, share, basis) } else { Vec::new() };
     let cost = cost_of(situation, phase, share[1]).filter(|_| share[1] > 0.0);
