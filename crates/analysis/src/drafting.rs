@@ -7,7 +7,7 @@ mod runs;
 
 use model::speculation::{CostBounds, acceptance_of};
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Point};
 use crate::situation::Situation;
 
 pub use runs::{Compared, Run, Runs};
@@ -40,7 +40,9 @@ impl Drafting {
             });
         }
         let positions = typed_positions(evidence);
-        let per_round = configured.or_else(|| (!positions.is_empty()).then_some(positions.len() as f64)).or_else(|| per_round(evidence))?;
+        let swept = own_row(evidence).and_then(|row| row.typical("config.speculative_tokens"));
+        let per_round =
+            configured.or(swept).or_else(|| (!positions.is_empty()).then_some(positions.len() as f64)).or_else(|| per_round(evidence))?;
         let yield_tokens = yield_tokens(evidence, per_round, &positions)?;
         (per_round > 0.0).then_some(Self { rounds: 0.0, per_round, yield_tokens: yield_tokens.min(per_round + 1.0), positions })
     }
@@ -70,9 +72,28 @@ pub fn configured(evidence: &Evidence) -> Option<f64> {
 /// True when an arm says by setting, counter or figure that it drafts.
 pub fn speculates(evidence: &Evidence) -> bool {
     let counted = evidence.growth("spec.drafts").is_some_and(|drafts| drafts > 0.0);
-    let typed = evidence.figures.iter().any(|(name, figure)| name.starts_with("spec.") && figure.value > 0.0);
-    let off = evidence.settings.number("config.speculative_tokens") == Some(0.0);
-    counted || (!off && (typed || configured(evidence).is_some() || method(evidence).is_some()))
+    counted || (!is_off(evidence) && (tells_of_drafts(evidence) || configured(evidence).is_some() || method(evidence).is_some()))
+}
+
+/// True when a setting says that nothing is drafted, and no figure or sweep row says otherwise: a version's default of 0
+/// stands for what nobody typed.
+fn is_off(evidence: &Evidence) -> bool {
+    let setting = evidence.settings.get("config.speculative_tokens");
+    let is_default = setting.is_some_and(|setting| setting.origin.starts_with("default"));
+    let is_zero = evidence.settings.number("config.speculative_tokens") == Some(0.0);
+    let is_varied = evidence.figures.points().any(|row| row.typical("config.speculative_tokens").is_some_and(|drafts| drafts > 0.0));
+    is_zero && !is_varied && !(is_default && tells_of_drafts(evidence))
+}
+
+fn tells_of_drafts(evidence: &Evidence) -> bool {
+    let whole = evidence.figures.iter().any(|(name, figure)| name.starts_with("spec.") && figure.value > 0.0);
+    whole || evidence.figures.points().any(|row| row.iter().any(|(name, figure)| name.starts_with("spec.") && figure.value > 0.0))
+}
+
+/// A device by name; of two forms under one name the faster, whose ridge is the higher.
+fn gpu(name: &str) -> Option<&'static model::hardware::Gpu> {
+    let find = model::hardware::find;
+    find(name).or_else(|| find(&format!("{name} SXM"))).or_else(|| find(&format!("{name} SXM 80GB")))
 }
 
 /// The drafter by name, where one is set.
@@ -126,9 +147,22 @@ fn per_round(evidence: &Evidence) -> Option<f64> {
     counted.or_else(by_rate).filter(|tokens| tokens.is_finite() && *tokens >= 1.0)
 }
 
+/// The sweep row that tells of drafting at the arm's own number of drafts, else at the largest; of several the one where
+/// least is accepted.
+fn own_row(evidence: &Evidence) -> Option<&Point> {
+    let configured = configured(evidence);
+    let drafts = |row: &&Point| row.typical("config.speculative_tokens").or(configured).unwrap_or(0.0);
+    let accepted = |row: &&Point| {
+        ["spec.acceptance_length", "spec.acceptance_rate"].iter().find_map(|name| row.typical(name)).unwrap_or(f64::INFINITY)
+    };
+    let tells = |row: &&Point| accepted(row).is_finite() && configured.is_none_or(|own| drafts(row) == own);
+    evidence.figures.points().filter(tells).max_by(|a, b| drafts(a).total_cmp(&drafts(b)).then(accepted(b).total_cmp(&accepted(a))))
+}
+
 fn yield_tokens(evidence: &Evidence, per_round: f64, positions: &[f64]) -> Option<f64> {
     let figures = &evidence.figures;
-    let typed = |name: &str| figures.typical(name);
+    let row = own_row(evidence);
+    let typed = |name: &str| figures.typical(name).or_else(|| row?.typical(name));
     let accepted = || typed("spec.accepted_tokens").zip(typed("spec.draft_tokens").filter(|drafted| *drafted > 0.0));
     let by_rounds = || typed("spec.accepted_tokens").zip(typed("spec.drafts").filter(|rounds| *rounds > 0.0));
     // Each round verifies its drafts and one token more.
@@ -213,7 +247,7 @@ impl Costs {
 /// Why nothing is drafted in this arm, where that is certain.
 pub fn nothing_drafted(situation: &Situation<'_>) -> Option<&'static str> {
     let evidence = situation.evidence;
-    if evidence.settings.number("config.speculative_tokens") == Some(0.0) {
+    if is_off(evidence) {
         return Some("speculation is off");
     }
     let scraped = evidence.has_timeline() || evidence.observed("server.ttft").is_some();
@@ -251,8 +285,8 @@ pub fn verified_per_step(situation: &Situation<'_>, per_round: f64) -> Option<f6
 pub fn ridge_tokens(situation: &Situation<'_>) -> f64 {
     const LEAST_RIDGE: f64 = 150.0;
     let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
-    let gpu = model::hardware::find(device);
-    gpu.and_then(|gpu| Some(model::roofline::ridge_batch(gpu.bf16_flops?, gpu.dram_bytes_per_s, 2.0)))
+    gpu(device)
+        .and_then(|gpu| Some(model::roofline::ridge_batch(gpu.bf16_flops?, gpu.dram_bytes_per_s, 2.0)))
         .filter(|ridge| ridge.is_finite() && *ridge > 1.0)
         .unwrap_or(LEAST_RIDGE)
 }
@@ -267,7 +301,7 @@ pub fn verifies_for_free(situation: &Situation<'_>, per_round: f64) -> bool {
         || evidence.figures.typical("model.experts").is_some_and(|experts| experts > 1.0)
         || situation.subject.model.to_ascii_lowercase().contains("moe");
     let tokens = verified_per_step(situation, per_round).unwrap_or(per_round + 1.0);
-    model::hardware::find(device).is_some() && !has_experts && tokens <= 0.5 * ridge_tokens(situation)
+    gpu(device).is_some() && !has_experts && tokens <= 0.5 * ridge_tokens(situation)
 }
 
 /// The best number of drafts when each costs `cost` plain steps, verifying included, and what it makes of the present time

@@ -32,6 +32,11 @@ impl Members {
             .or_else(|| extremes(evidence, quantity))
     }
 
+    /// What somebody told of each member, by label or row: no extremes, which may be of one member over time.
+    pub fn told(evidence: &Evidence, quantity: &str) -> Option<Self> {
+        labelled(evidence, quantity).or_else(|| Self::of(rows(evidence, quantity)))
+    }
+
     /// The quantity by one label only.
     pub fn by(evidence: &Evidence, quantity: &str, label: &str) -> Option<Self> {
         let scraped = || {

@@ -8,7 +8,7 @@ mod link;
 use capture::Subject;
 use model::collectives::{Cost, all_reduce, tensor_parallel_step_s};
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Point};
 use crate::phase::Phase;
 use crate::situation::Situation;
 
@@ -33,10 +33,18 @@ impl Sharding {
     /// Reads it from settings, the subject's device count and, for llama.cpp, the split mode.
     pub fn read(subject: &Subject, evidence: &Evidence) -> Self {
         let settings = &evidence.settings;
-        let size = |key: &str| settings.number(key).unwrap_or(0.0).max(0.0);
+        let listed = f64::from(subject.device_count);
+        // A version's default of 1 says nothing of a deployment that names several devices or varies the degree.
+        let is_guess = |key: &str| {
+            let is_default = settings.get(key).is_some_and(|setting| setting.origin.starts_with("default"));
+            is_default && (listed > 1.0 || swept(evidence, key) > 0.0)
+        };
+        let size = |key: &str| {
+            let set = settings.number(key).filter(|_| !is_guess(key)).unwrap_or(0.0).max(0.0);
+            set.max(swept(evidence, key))
+        };
         let (mut tensor, mut pipeline, data) =
             (size("config.tensor_parallel"), size("config.pipeline_parallel"), size("config.data_parallel"));
-        let listed = f64::from(subject.device_count);
         let counted = size("config.gpu_count").max(visible_devices(evidence));
         let of_degrees = tensor.max(1.0) * pipeline.max(1.0) * data.max(1.0);
         let mut devices = if tensor + pipeline + data > 0.0 {
@@ -66,6 +74,17 @@ impl Sharding {
     pub fn has_layer_collectives(&self) -> bool {
         self.tensor > 1.0 || self.expert
     }
+}
+
+/// The largest value of a setting over sweep rows, 0 where none varies it.
+fn swept(evidence: &Evidence, key: &str) -> f64 {
+    evidence.figures.points().filter_map(|row| row.typical(key)).fold(0.0, f64::max)
+}
+
+/// Shards of a sweep row that varies a degree of parallelism.
+pub fn shards_of_row(row: &Point) -> Option<f64> {
+    let degrees = ["config.tensor_parallel", "config.pipeline_parallel"].map(|name| row.typical(name));
+    degrees.iter().any(Option::is_some).then(|| degrees.iter().flatten().map(|degree| degree.max(1.0)).product())
 }
 
 /// Devices that `CUDA_VISIBLE_DEVICES` lists, 0 where it is not set.
@@ -110,7 +129,25 @@ impl Collectives {
     pub fn read(situation: &Situation<'_>) -> Option<Self> {
         let phases = [("decode", Phase::Decode), ("prefill", Phase::Prefill)];
         let labelled = phases.iter().filter_map(|(label, phase)| Self::of_phase(situation, Some(label), *phase));
-        labelled.max_by(|a, b| a.share().total_cmp(&b.share())).or_else(|| Self::of_phase(situation, None, Phase::Decode))
+        let labelled = labelled.max_by(|a, b| a.share().total_cmp(&b.share()));
+        labelled.or_else(|| Self::of_rows(situation)).or_else(|| Self::of_phase(situation, None, Phase::Decode))
+    }
+
+    /// The sweep row whose collectives take the largest part, where rows tell of both.
+    fn of_rows(situation: &Situation<'_>) -> Option<Self> {
+        let of_row = |row: &Point| {
+            let exposed_s = row.typical("comm.exposed_time").or_else(|| row.typical("comm.time"))?;
+            let step_s = ["engine.step_time", "client.tpot", "server.tpot"].iter().find_map(|name| row.typical(name))?;
+            let skew_s = row.typical("comm.skew").unwrap_or(0.0).min(exposed_s);
+            let from =
+                if row.typical("comm.exposed_time").is_some() { "exposed collective time" } else { "collective time, overlap unknown" };
+            let (call_s, call_bytes) = (row.typical("comm.call_time"), row.typical("comm.call_bytes"));
+            let (exposed_s, step_s) = (exposed_s - skew_s, step_s.max(exposed_s));
+            Some(Self { phase: Phase::Decode, exposed_s, skew_s, step_s, call_s, call_bytes, floor_s: None, from })
+        };
+        // Rows by rank are not operating points.
+        let rows = situation.evidence.figures.points().filter(|row| row.typical("proc.rank").is_none());
+        rows.filter_map(of_row).max_by(|a, b| a.share().total_cmp(&b.share()))
     }
 
     /// Share of the step, 0..1.

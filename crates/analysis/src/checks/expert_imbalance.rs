@@ -3,7 +3,11 @@
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
+use crate::contract::Hypothesis;
+use crate::drafting::SPREAD;
+use crate::evidence::Evidence;
 use crate::members::Members;
+use crate::pace::slowdown;
 use crate::phase::Phase;
 use crate::record;
 use crate::sharding::Sharding;
@@ -40,6 +44,13 @@ fn find(situation: &Situation<'_>) -> Answer {
     let tokens = Members::read(situation.evidence, "engine.rank_tokens");
     let times = expert_times(situation);
     let Some((members, is_time)) = times.map(|members| (members, true)).or_else(|| tokens.map(|members| (members, false))) else {
+        if let Some(ratio) = balanced_arm(situation, &sharding) {
+            return if ratio > SPREAD {
+                Answer::Found(Box::new(by_arm(situation, ratio)))
+            } else {
+                clear(vec![("slowdown", ratio)], "an arm that balances experts is no faster")
+            };
+        }
         if !sharding.expert && (!situation.is_typed() || sharding.is_one_device()) {
             return clear(vec![("expert_parallel", 0.0)], "experts are not spread over ranks");
         }
@@ -61,6 +72,39 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
     }
     Answer::Found(Box::new(found(situation, &members, &sharding, chance, is_time)))
+}
+
+/// Settings that spread experts by load.
+const BALANCERS: [&str; 3] = ["config.enable_eplb", "config.expert_balancing", "config.ep_num_redundant_experts"];
+
+fn balances(evidence: &Evidence) -> bool {
+    BALANCERS
+        .iter()
+        .any(|key| evidence.settings.get(key).is_some_and(|setting| !matches!(setting.value.as_str(), "" | "0" | "false" | "False")))
+}
+
+/// An arm that differs by balancing experts: time here over time there.
+fn balanced_arm(situation: &Situation<'_>, sharding: &Sharding) -> Option<f64> {
+    let may = (sharding.expert || sharding.devices > 1.0) && !balances(situation.evidence);
+    situation.other_arms().filter(|arm| may && balances(arm)).find_map(|arm| slowdown(situation.evidence, arm))
+}
+
+fn by_arm(situation: &Situation<'_>, ratio: f64) -> Found {
+    let share = [1.0 - SPREAD / ratio, 1.0 - 1.0 / ratio, 1.0 - 1.0 / ratio];
+    Found {
+        summary: format!("with experts balanced by load a token takes {} of its time", percent(1.0 / ratio)),
+        sentence: format!(
+            "Experts are unevenly loaded: spread by measured load, a token takes {} of what it takes here.",
+            percent(1.0 / ratio)
+        ),
+        claims: claims_on_steps(situation, share, Basis::Derived),
+        cost: cost_of(situation, Phase::Decode, share[1]),
+        evidence: vec![figure("time per token over that with balancing", ratio, "ratio", "arms")],
+        hypotheses: remedy(situation, share),
+        falsified_by: "tokens per expert rank equal in both arms".into(),
+        context_only: false,
+        limit: false,
+    }
 }
 
 /// Time of expert kernels by rank.
@@ -126,25 +170,23 @@ fn found(situation: &Situation<'_>, members: &Members, sharding: &Sharding, chan
             figure("the same by chance, 95 of 100", chance, "ratio", "multinomial"),
             figure("waiting for the busiest, share of a step", share[1], "ratio", from),
         ],
-        hypotheses: hypothesis(
-            of_setting(
-                situation,
-                "expert_balancing",
-                "off",
-                "on",
-                "spread experts by measured load, with redundant copies of the hot ones",
-            ),
-            "copies of experts take memory from the KV cache; moving them stalls for a moment",
-            "the busiest rank keeps the same share of tokens",
-            vec![
-                token_time_falls(situation, 0.5 * share[0], share[2], "largest over mean down to what chance gives"),
-                first_token_stays(situation),
-            ],
-        ),
+        hypotheses: remedy(situation, share),
         falsified_by: "another rank is the busiest in every step, as chance makes it".into(),
         context_only: false,
         limit: false,
     }
+}
+
+fn remedy(situation: &Situation<'_>, share: [f64; 3]) -> Vec<Hypothesis> {
+    let change =
+        of_setting(situation, "expert_balancing", "off", "on", "spread experts by measured load, with redundant copies of the hot ones");
+    let falls = token_time_falls(situation, 0.5 * share[0], share[2], "largest over mean down to what chance gives");
+    hypothesis(
+        change,
+        "copies of experts take memory from the KV cache; moving them stalls for a moment",
+        "the busiest rank keeps the same share of tokens",
+        vec![falls, first_token_stays(situation)],
+    )
 }
 
 #[cfg(test)]

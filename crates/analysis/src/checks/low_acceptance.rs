@@ -48,6 +48,8 @@ const HARDLY_ANY: f64 = 1.05;
 /// Rounds from which the ratio is no chance: at 5 % acceptance 200 rounds expect 10 accepted tokens, and fewer than 1.05
 /// tokens per step at a true 1.1 has odds below 1 %.
 const MIN_ROUNDS: f64 = 200.0;
+/// A bound below this much of decode sizes nothing: the finding is then named without seconds.
+const NAMEABLE: f64 = 0.10;
 /// Two runs of one load differ by up to a quarter without any change.
 const RUN_SPREAD: f64 = 1.25;
 
@@ -273,7 +275,7 @@ fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> 
     let wasted = wasted(situation, drafting, plain);
     let decode_s = situation.phase_s(Phase::Decode);
     // Typed counts without a time to compare: what refused drafts cost may be next to nothing or most of the step.
-    let is_sized = decode_s > 0.0 && !(situation.is_typed() && wasted.basis == Basis::Bound && wasted.lo < 0.05);
+    let is_sized = decode_s > 0.0 && !(situation.is_typed() && wasted.basis == Basis::Bound && wasted.lo < NAMEABLE);
     let yields = format!("{} tokens per step at {} drafts", digits(drafting.yield_tokens), digits(drafting.per_round));
     let accepted = (drafting.yield_tokens - 1.0) / drafting.per_round;
     let claim =

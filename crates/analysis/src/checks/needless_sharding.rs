@@ -4,10 +4,11 @@ use crate::arms::load_differs;
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
+use crate::evidence::Point;
 use crate::pace::slowdown;
 use crate::phase::Phase;
 use crate::record;
-use crate::sharding::Sharding;
+use crate::sharding::{Sharding, shards_of_row};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent};
 
@@ -52,6 +53,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     if !situation.is_typed() && sharding.devices <= 1.0 {
         return clear(vec![("devices", sharding.devices)], "no setting spreads the model over devices");
     }
+    if let Some(fewer) = over_rows(situation) {
+        return if fewer.slowdown >= NO_GAIN { Answer::Found(Box::new(found(situation, &fewer))) } else { scales(&fewer) };
+    }
     let is_pipeline = sharding.pipeline > 1.0 && sharding.tensor <= 1.0;
     match fewer(situation, &sharding) {
         // Stages add throughput, they bring no token sooner; what their idling costs is another question.
@@ -59,11 +63,7 @@ fn find(situation: &Situation<'_>) -> Answer {
             clear(vec![("slowdown", fewer.slowdown)], "stages of a pipeline do not make a token sooner, and here not later either")
         }
         Some(fewer) if fewer.slowdown >= NO_GAIN => Answer::Found(Box::new(found(situation, &fewer))),
-        Some(fewer) => {
-            let speedup = 1.0 / fewer.slowdown;
-            let because = format!("{} devices are {} times as fast as {}", count(fewer.here), digits(speedup), count(fewer.there));
-            clear(vec![("speedup", speedup), ("devices", fewer.here)], because)
-        }
+        Some(fewer) => scales(&fewer),
         None => Answer::CannotTell(record::unseen(
             situation,
             &["the same load on fewer devices"],
@@ -72,6 +72,26 @@ fn find(situation: &Situation<'_>) -> Answer {
             "a restart on fewer devices and two minutes under the same load",
         )),
     }
+}
+
+fn scales(fewer: &Fewer) -> Answer {
+    let speedup = 1.0 / fewer.slowdown;
+    let because = format!("{} devices are {} times as fast as {}", count(fewer.here), digits(speedup), count(fewer.there));
+    clear(vec![("speedup", speedup), ("devices", fewer.here)], because)
+}
+
+/// A sweep over the number of tensor ranks: the most against the fastest with fewer.
+fn over_rows(situation: &Situation<'_>) -> Option<Fewer> {
+    let rows = situation.evidence.figures.points().filter(|row| row.typical("config.pipeline_parallel").is_none_or(|stages| stages <= 1.0));
+    let time = |row: &Point| {
+        let times =
+            ["client.tpot", "server.tpot", "client.itl", "server.itl", "engine.step_time"].iter().find_map(|name| row.typical(name));
+        times.or_else(|| row.typical("client.throughput.output").map(|rate| 1.0 / rate))
+    };
+    let known: Vec<(f64, f64)> = rows.filter_map(|row| Some((shards_of_row(row)?, time(row)?))).collect();
+    let (here, now_s) = known.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (there, then_s) = known.iter().copied().filter(|(shards, _)| *shards < here).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (then_s > 0.0).then_some(Fewer { here, there, slowdown: now_s / then_s })
 }
 
 /// The arm on the fewest devices at the same load.

@@ -4,6 +4,7 @@ use crate::change::{claims_on, cost_of, hypothesis, of_action};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim};
 use crate::contract::{Direction, Evidence as Row};
+use crate::evidence::Evidence;
 use crate::members::Members;
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -101,7 +102,16 @@ fn pool(situation: &Situation<'_>, quantity: &str) -> Option<(f64, f64)> {
         let each = evidence.figures.by_label(quantity, label);
         pick(&Members { each, ..Members::default() })
     });
-    labelled.or_else(|| {
+    let by_arm = |name: &str| {
+        // `prefill-heavy load` is no pool.
+        let is_pool = |arm: &&Evidence| {
+            let run = arm.run_name.to_ascii_lowercase();
+            run.contains(name) && ["pool", "worker", "instance", "node", "server"].iter().any(|word| run.contains(word))
+        };
+        let of = situation.arms.iter().find(is_pool)?;
+        of.figures.typical(quantity).or_else(|| of.figures.highest(quantity))
+    };
+    labelled.or_else(|| by_arm("prefill").zip(by_arm("decode"))).or_else(|| {
         let each = evidence.engines.iter().filter_map(|(id, engine)| Some((id.text(), engine.series(quantity)?.mean()))).collect();
         pick(&Members { each, ..Members::default() })
     })

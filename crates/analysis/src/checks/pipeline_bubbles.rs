@@ -5,6 +5,7 @@ use model::collectives::pipeline_bubble_frac;
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
+use crate::evidence::Point;
 use crate::members::Members;
 use crate::pace::slowdown;
 use crate::phase::Phase;
@@ -64,7 +65,11 @@ fn find(situation: &Situation<'_>) -> Answer {
             record::DEVICES_COST,
         ));
     }
-    let Some(idle) = measured(situation).or_else(|| by_busy(situation, stages)).or_else(|| by_arms(situation, &sharding, stages)) else {
+    let Some(idle) = measured(situation)
+        .or_else(|| by_busy(situation, stages))
+        .or_else(|| by_rows(situation))
+        .or_else(|| by_arms(situation, &sharding, stages))
+    else {
         return Answer::CannotTell(record::unseen(
             situation,
             &["engine.stage_idle", "gpu.busy by device", "engine.in_flight_batches"],
@@ -87,7 +92,8 @@ fn find(situation: &Situation<'_>) -> Answer {
 fn stages(situation: &Situation<'_>, sharding: &Sharding) -> f64 {
     let told = Members::by(situation.evidence, "engine.stage_idle", "stage").map_or(0.0, |members| members.count() as f64);
     let any = situation.evidence.figures.anywhere("engine.stage_idle").map_or(0.0, |_| sharding.devices.max(2.0));
-    sharding.pipeline.max(told).max(if sharding.pipeline > 0.0 { 0.0 } else { any })
+    let swept = situation.evidence.figures.points().filter_map(|row| row.typical("config.pipeline_parallel")).fold(0.0, f64::max);
+    sharding.pipeline.max(told).max(swept).max(if sharding.pipeline > 0.0 { 0.0 } else { any })
 }
 
 /// Batches in the pipe: as told, else no more than there are requests.
@@ -109,7 +115,7 @@ fn measured(situation: &Situation<'_>) -> Option<Idle> {
 /// Busy says only that something ran; for a stage that waits for its turn this is what counts, and the rest is idle.
 fn by_busy(situation: &Situation<'_>, stages: f64) -> Option<Idle> {
     let figures = &situation.evidence.figures;
-    let members = Members::by(situation.evidence, "gpu.busy", "device");
+    let members = Members::by(situation.evidence, "gpu.busy", "device").or_else(|| Members::told(situation.evidence, "gpu.busy"));
     let (least, mean, most) = match &members {
         Some(members) => (members.min, members.mean, members.max),
         None => {
@@ -123,6 +129,21 @@ fn by_busy(situation: &Situation<'_>, stages: f64) -> Option<Idle> {
         basis: Basis::Typed,
         from: format!("devices busy {} to {}", percent(least), percent(most)),
     })
+}
+
+/// A sweep over the number of stages: what the most of them bring against the fewest, in tokens per second.
+fn by_rows(situation: &Situation<'_>) -> Option<Idle> {
+    let row = |row: &Point| {
+        let rate = row.typical("client.throughput.output").or_else(|| row.typical("client.throughput.requests"))?;
+        Some((row.typical("config.pipeline_parallel")?.max(1.0), rate))
+    };
+    let rows: Vec<(f64, f64)> = situation.evidence.figures.points().filter_map(row).collect();
+    let (most, rate) = rows.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (fewest, base) = rows.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let efficiency = rate * fewest / (base * most);
+    let idle = 1.0 - efficiency;
+    let from = format!("{} stages bring {} of the rate of {}", count(most), digits(rate / base), count(fewest));
+    (most > fewest && efficiency < HALF_OF_DEVICES).then_some(Idle { share: [0.5 * idle, idle, idle], basis: Basis::Derived, from })
 }
 
 /// An arm on fewer devices, or on as many without stages, says what these should bring.

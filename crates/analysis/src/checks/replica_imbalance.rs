@@ -3,7 +3,7 @@
 use crate::change::{claims_on, cost_of, hypothesis, of_action};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim};
-use crate::contract::{Direction, Evidence as Row};
+use crate::contract::{Direction, Evidence as Row, Hypothesis};
 use crate::evidence::{Engine, EngineId, Series};
 use crate::members::Members;
 use crate::phase::Phase;
@@ -37,6 +37,8 @@ const APART: f64 = 2.0;
 const DEVIATIONS: f64 = 3.0;
 /// Requests that the hot replica served beyond the cold one's: below this the router shared fairly and the replica is slow.
 const ROUTED: f64 = 1.5;
+/// A cache this full holds requests back; below, a difference in use costs nobody anything.
+const NEARLY_FULL: f64 = 0.8;
 /// Finished requests from which a cold replica's means are a reference.
 const MIN_FINISHED: f64 = 10.0;
 
@@ -100,6 +102,15 @@ fn by_usage(situation: &Situation<'_>) -> Answer {
         let (hot, cold) = (replica(hot), replica(cold));
         return Answer::Found(Box::new(found(situation, &[hot.clone(), cold.clone()], &hot, &cold)));
     }
+    // What each was sent, and how full its cache is, tell the same where nobody looked at running.
+    let sent = ["client.completed", "server.finished", "client.throughput.requests", "client.request_rate"];
+    let sent = sent.iter().find_map(|name| Members::told(situation.evidence, name)).filter(|members| {
+        members.max > APART * members.min && (members.max < 1.0 || members.max - members.min > DEVIATIONS * members.max.sqrt())
+    });
+    let full = usage.clone().filter(|members| members.max >= NEARLY_FULL && members.min <= members.max / APART);
+    if let Some((members, what)) = full.map(|members| (members, "KV in use")).or_else(|| sent.map(|members| (members, "requests"))) {
+        return Answer::Found(Box::new(by_figure(situation, &members, what)));
+    }
     match usage {
         Some(members) if members.max <= APART * members.min => {
             clear(vec![("usage_hot", members.max), ("usage_cold", members.min)], "the replicas hold about the same")
@@ -111,6 +122,27 @@ fn by_usage(situation: &Situation<'_>) -> Answer {
             record::REPLICAS,
             record::REPLICAS_COST,
         )),
+    }
+}
+
+/// Replicas told apart by one figure, without seconds unless somebody waits.
+fn by_figure(situation: &Situation<'_>, members: &Members, what: &str) -> Found {
+    let [hot, cold] = [members.hottest(), members.coldest()].map(|member| member.cloned().unwrap_or_default());
+    let queue_s = situation.claimable_s(Phase::Queue);
+    let seen = format!("{what}: {} at {}, {} at {}", digits(hot.1), hot.0, digits(cold.1), cold.0);
+    Found {
+        summary: seen.clone(),
+        sentence: format!("The load is spread unevenly over the replicas ({seen})."),
+        claims: claims_on(situation, Phase::Queue, [0.4, 0.7, 1.0], Basis::Typed),
+        cost: cost_of(situation, Phase::Queue, 0.7),
+        evidence: vec![
+            figure(&format!("{what} of {}", hot.0), hot.1, "", "typed by replica"),
+            figure(&format!("{what} of {}", cold.0), cold.1, "", "typed by replica"),
+        ],
+        hypotheses: remedy(situation, 0.7 * queue_s),
+        falsified_by: format!("as many requests sent to both, and {} still as full", hot.0),
+        context_only: false,
+        limit: false,
     }
 }
 
@@ -126,8 +158,8 @@ fn replicas(situation: &Situation<'_>) -> Vec<Replica> {
     if scraped.len() >= 2 {
         return scraped;
     }
-    let running = ["replica", "engine", "process"].iter().find_map(|label| Members::by(situation.evidence, "engine.running", label));
-    let waiting = ["replica", "engine", "process"].iter().find_map(|label| Members::by(situation.evidence, "engine.waiting", label));
+    let running = Members::told(situation.evidence, "engine.running");
+    let waiting = Members::told(situation.evidence, "engine.waiting");
     let waiting_of = |name: &str| {
         let of = waiting.as_ref().and_then(|members| members.each.iter().find(|(member, _)| member == name));
         of.map_or(0.0, |(_, value)| *value)
@@ -230,29 +262,29 @@ fn found(situation: &Situation<'_>, replicas: &[Replica], hot: &Replica, cold: &
             cold.name,
             digits(cold.running)
         ),
-        cost: if cost_s > 0.0 {
-            Some(crate::contract::Quantity { value: cost_s, unit: "s".into() })
-        } else {
-            cost_of(situation, Phase::Queue, 0.0).filter(|_| false)
-        },
+        cost: (cost_s > 0.0).then(|| crate::contract::Quantity { value: cost_s, unit: "s".into() }),
         claims,
         evidence: rows(hot, cold),
-        hypotheses: hypothesis(
-            of_action(
-                "routing policy",
-                "now",
-                "fewest requests in flight",
-                "reload",
-                "route by requests in flight (or waiting) per replica, with equal weights for equal devices",
-            ),
-            "requests leave the replica that holds their prefix",
-            "the emptiest replica becomes the fullest",
-            vec![evens_out(situation, cost_s)],
-        ),
+        hypotheses: remedy(situation, cost_s),
         falsified_by: format!("as many requests sent to both, and {} still as full", hot.name),
         context_only: false,
         limit: false,
     }
+}
+
+fn remedy(situation: &Situation<'_>, cost_s: f64) -> Vec<Hypothesis> {
+    hypothesis(
+        of_action(
+            "routing policy",
+            "now",
+            "fewest requests in flight",
+            "reload",
+            "route by requests in flight (or waiting) per replica, with equal weights for equal devices",
+        ),
+        "requests leave the replica that holds their prefix",
+        "the emptiest replica becomes the fullest",
+        vec![evens_out(situation, cost_s)],
+    )
 }
 
 fn rows(hot: &Replica, cold: &Replica) -> Vec<Row> {

@@ -10,7 +10,7 @@ use crate::phase::Phase;
 use crate::record;
 use crate::sharding::{Collectives, Sharding, SlowLink, slow_link, slow_path, without_collectives};
 use crate::situation::Situation;
-use crate::words::{count, digits, percent};
+use crate::words::percent;
 
 check! {
     /// Data between devices goes over a path far slower than the one they have.

@@ -149,10 +149,9 @@ mod tests {
             drafts: Some(drafts),
             load,
             streams: load,
-            class: String::new(),
             token_s: Some(token_s),
-            rate_s: None,
             is_here: true,
+            ..Run::default()
         };
         Compared { with: run(4.0, with_s), plain: run(0.0, plain_s) }
     }

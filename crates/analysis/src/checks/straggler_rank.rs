@@ -80,7 +80,7 @@ fn find(situation: &Situation<'_>) -> Answer {
 }
 
 /// Times that a slow rank shows longer than the others.
-const TIMES: [&str; 3] = ["engine.step_time", "kernel.time", "server.tpot"];
+const TIMES: [&str; 2] = ["engine.step_time", "server.tpot"];
 
 /// One member alone above the others, who stand together.
 fn alone_above(members: &Members) -> Option<(String, f64, f64)> {
@@ -99,12 +99,16 @@ fn by_rank(situation: &Situation<'_>, quantity: &str) -> Option<Members> {
     })
 }
 
-/// Ranks with unequal work are late for another reason.
+/// Ranks with unequal work are late for another reason; experts and copies are unequal until shown equal.
 fn has_unequal_work(situation: &Situation<'_>) -> bool {
-    ["engine.rank_tokens", "engine.step_tokens"]
-        .iter()
-        .filter_map(|name| Members::read(situation.evidence, name))
-        .any(|members| members.max_over_mean() > 1.0 + BEHIND)
+    let sharding = Sharding::read(situation.subject, situation.evidence);
+    let told = ["engine.rank_tokens", "engine.step_tokens"].iter().any(|name| Members::read(situation.evidence, name).is_some());
+    let may_differ = (sharding.expert || sharding.data > 1.0) && !told;
+    may_differ
+        || ["engine.rank_tokens", "engine.step_tokens"]
+            .iter()
+            .filter_map(|name| Members::read(situation.evidence, name))
+            .any(|members| members.max_over_mean() > 1.0 + BEHIND)
 }
 
 fn by_time(situation: &Situation<'_>) -> Option<Late> {

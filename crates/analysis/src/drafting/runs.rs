@@ -5,7 +5,7 @@ use crate::evidence::{Evidence, Figures, Point};
 use crate::situation::Situation;
 
 /// One operating point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// Drafts per round, 0 for plain decoding, `None` where nothing says.
     pub drafts: Option<f64>,
@@ -21,6 +21,8 @@ pub struct Run {
     pub rate_s: Option<f64>,
     /// True for points of the arm at hand.
     pub is_here: bool,
+    /// Time over that of the first run, where only this ratio was given (`.vs_baseline`).
+    pub over_first: Option<f64>,
 }
 
 /// All operating points of the arm's system.
@@ -44,7 +46,8 @@ impl Compared {
 
     /// True when the times are those of one stream, not only comparable with each other.
     pub fn is_absolute(&self) -> bool {
-        self.with.token_s.zip(self.plain.token_s).is_some() || self.with.streams > 0.0
+        let is_of_stream = self.with.token_s.zip(self.plain.token_s).is_some() || self.with.streams > 0.0;
+        self.with.over_first.is_none() && is_of_stream
     }
 
     /// Time per token with speculation, s, where both state it.
@@ -61,21 +64,32 @@ impl Compared {
         self.with.token_s.zip(self.plain.token_s).or_else(|| {
             // Streams at a time are the same on both sides, so that rates give the times of a stream.
             let streams = if self.with.streams > 0.0 { self.with.streams } else { 1.0 };
-            self.with.rate_s.zip(self.plain.rate_s).map(|(with, plain)| (with * streams, plain * streams))
+            let rates = self.with.rate_s.zip(self.plain.rate_s).map(|(with, plain)| (with * streams, plain * streams));
+            rates.or_else(|| self.with.over_first.zip(self.plain.over_first))
         })
     }
 }
 
 impl Run {
+    /// Keeps the ratio to the first run only where nothing better is known.
+    fn use_ratio(&mut self) {
+        if self.token_s.or(self.rate_s).is_some() {
+            self.over_first = None;
+        }
+    }
+
     /// Time here over time there, in whichever of both is stated on both sides.
     pub fn over(&self, other: &Self) -> Option<f64> {
-        let times = self.token_s.zip(other.token_s).or_else(|| self.rate_s.zip(other.rate_s))?;
+        let times =
+            self.token_s.zip(other.token_s).or_else(|| self.rate_s.zip(other.rate_s)).or_else(|| self.over_first.zip(other.over_first))?;
         Some(times.0 / times.1).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
     }
 
     fn is_at_load_of(&self, other: &Self) -> bool {
         let close = (self.load - other.load).abs() <= 1e-9 * self.load.abs().max(other.load.abs());
-        (close || self.load == 0.0 || other.load == 0.0) && self.class == other.class
+        // The first run's own ratio is 1 for every class.
+        let is_class = self.class == other.class || (self.class.is_empty() && self.over_first == Some(1.0));
+        (close || self.load == 0.0 || other.load == 0.0) && is_class
     }
 }
 
@@ -91,6 +105,12 @@ impl Runs {
         {
             runs.extend(of_arm(baseline.evidence, false));
         }
+        let first = situation.arms.iter().find(|arm| arm.run_idx == 0);
+        if first.is_some_and(|first| first.run_idx != situation.evidence.run_idx && !super::speculates(first)) {
+            runs.iter_mut().filter(|run| run.is_here).for_each(Run::use_ratio);
+            runs.push(Run { drafts: Some(0.0), over_first: Some(1.0), ..Run::default() });
+        }
+        runs.retain(|run| run.token_s.or(run.rate_s).or(run.over_first).is_some());
         Self(runs)
     }
 
@@ -111,7 +131,7 @@ impl Runs {
     /// The pair that counts: the most loaded one with the most drafts.
     pub fn against_plain(&self) -> Option<Compared> {
         self.pairs().into_iter().max_by(|a, b| {
-            let key = |pair: &Compared| (pair.with.load, pair.with.drafts.unwrap_or(0.0));
+            let key = |pair: &Compared| (pair.with.load, pair.with.drafts.unwrap_or(0.0), pair.slowdown());
             key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
         })
     }
@@ -140,8 +160,9 @@ fn of_arm(evidence: &Evidence, is_here: bool) -> Vec<Run> {
         token_s: token_s(&evidence.figures),
         rate_s: rate_s(|name| evidence.figures.typical(name)),
         is_here,
+        over_first: over_first(|name| evidence.figures.get(name)),
     };
-    if whole.token_s.or(whole.rate_s).is_some() {
+    if whole.token_s.or(whole.rate_s).or(whole.over_first).is_some() {
         runs.push(whole.clone());
     }
     runs.extend(evidence.figures.points().filter_map(|point| of_point(point, &whole, is_here)));
@@ -158,8 +179,9 @@ fn of_point(point: &Point, whole: &Run, is_here: bool) -> Option<Run> {
         token_s: time_s(|name| point.typical(name)),
         rate_s: rate_s(|name| point.typical(name)),
         is_here,
+        over_first: over_first(|name| point.get(name)),
     };
-    run.token_s.or(run.rate_s).is_some().then_some(run)
+    run.token_s.or(run.rate_s).or(run.over_first).is_some().then_some(run)
 }
 
 fn load_of(figure: impl Fn(&str) -> Option<f64>) -> f64 {
@@ -176,6 +198,16 @@ fn time_s(figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     ["client.tpot", "server.tpot"].iter().find_map(|name| figure(name)).filter(|s| *s > 0.0)
 }
 
+/// Time over the first run's, from a ratio of times or of rates.
+fn over_first(figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    let ratio = |name: &str| figure(&format!("{name}.vs_baseline")).filter(|ratio| *ratio > 0.0);
+    let time = ["client.tpot", "server.tpot", "client.itl", "server.itl", "client.e2e"].iter().find_map(|name| ratio(name));
+    time.or_else(|| {
+        let rates = ["client.throughput.output", "server.throughput.output", "client.throughput.requests"];
+        rates.iter().find_map(|name| ratio(name)).map(|ratio| 1.0 / ratio)
+    })
+}
+
 fn rate_s(figure: impl Fn(&str) -> Option<f64>) -> Option<f64> {
     let names = ["client.throughput.output", "server.throughput.output", "client.throughput.total", "client.throughput.requests"];
     names.iter().find_map(|name| figure(name)).filter(|rate| *rate > 0.0).map(|rate| 1.0 / rate)
@@ -186,7 +218,7 @@ mod tests {
     use super::*;
 
     fn run(drafts: f64, load: f64, token_s: f64, is_here: bool) -> Run {
-        Run { drafts: Some(drafts), load, streams: load, class: String::new(), token_s: Some(token_s), rate_s: None, is_here }
+        Run { drafts: Some(drafts), load, streams: load, class: String::new(), token_s: Some(token_s), is_here, ..Run::default() }
     }
 
     #[test]
