@@ -51,7 +51,8 @@ fn find(situation: &Situation<'_>) -> Answer {
         .get("config.kv_connector")
         .is_some_and(|setting| !matches!(setting.value.as_str(), "" | "None" | "null"));
     let is_split = pools.waiting.is_some() || pools.used.is_some() || is_disaggregated(situation);
-    if !is_split && !(connector && transfer.is_some()) {
+    let is_known = is_split || (connector && transfer.is_some());
+    if !is_known {
         if !situation.is_typed() && !connector {
             return clear(vec![("pools", 1.0)], "prefill and decode run in one pool");
         }

@@ -116,12 +116,11 @@ fn measured(situation: &Situation<'_>) -> Option<Idle> {
 fn by_busy(situation: &Situation<'_>, stages: f64) -> Option<Idle> {
     let figures = &situation.evidence.figures;
     let members = Members::by(situation.evidence, "gpu.busy", "device").or_else(|| Members::told(situation.evidence, "gpu.busy"));
-    let (least, mean, most) = match &members {
-        Some(members) => (members.min, members.mean, members.max),
-        None => {
-            let mean = figures.typical("gpu.busy")?;
-            (figures.get("gpu.busy.min").unwrap_or(mean), mean, figures.get("gpu.busy.max").unwrap_or(mean))
-        }
+    let (least, mean, most) = if let Some(members) = &members {
+        (members.min, members.mean, members.max)
+    } else {
+        let mean = figures.typical("gpu.busy")?;
+        (figures.get("gpu.busy.min").unwrap_or(mean), mean, figures.get("gpu.busy.max").unwrap_or(mean))
     };
     // One stage busy all the time is no bubble: it is the slowest stage.
     (most < 1.0 - IDLE || mean <= 1.5 / stages).then(|| Idle {

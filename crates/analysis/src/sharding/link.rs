@@ -38,7 +38,7 @@ fn by_bandwidth(situation: &Situation<'_>) -> Option<SlowLink> {
     let moved = || Some(figures.typical("comm.bytes")? / figures.typical("comm.time").filter(|seconds| *seconds > 0.0)?);
     let bus = figures.anywhere("comm.bus_bandwidth").or_else(moved)?;
     let device = if situation.evidence.device.is_empty() { &situation.subject.device } else { &situation.evidence.device };
-    let by_table = || Some(model::hardware::find(device)?.link_bytes_per_s?);
+    let by_table = || model::hardware::find(device)?.link_bytes_per_s;
     let link = figures.anywhere("comm.link_bandwidth").or_else(by_table).filter(|link| *link > 0.0)?;
     let is_small = figures.typical("comm.call_bytes").is_some_and(|bytes| bytes < LARGE_MESSAGE_BYTES);
     (bus < HALF_OF_LINK * link && !is_small).then(|| {
