@@ -61,3 +61,70 @@ const PY_SPY_COST: &str = "30 seconds under load; py-spy pauses the process abou
 pub fn py_spy(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
     missing(signals, because, at_most_s, PY_SPY, PY_SPY_COST)
 }
+
+/// What is missing where it counts only if the server can have such a fault: with a timeline the reference is the server's
+/// own law, which holds whatever is the same at every load, so nothing can be owned (attribution, section 0.15).
+pub fn unseen(
+    situation: &crate::situation::Situation<'_>,
+    signals: &[&str],
+    because: impl Into<String>,
+    command: &str,
+    cost: &str,
+) -> Missing {
+    missing(signals, because, (!situation.is_typed()).then_some(0.0), command, cost)
+}
+
+/// A device trace of a few steps, collectives named.
+pub const COLLECTIVES: &str =
+    "nsys profile -t cuda,nvtx --duration 20 -o steps PROGRAM...; nsys stats --report cuda_gpu_kern_sum steps.nsys-rep";
+/// What the trace costs.
+pub const COLLECTIVES_COST: &str = "20 s of steps a few percent slower, and a restart under nsys";
+/// The link by itself.
+pub const LINK: &str = "nvidia-smi topo -m; all_reduce_perf -b 8K -e 64M -f 4 -g RANKS (nccl-tests)";
+/// What measuring the link costs.
+pub const LINK_COST: &str = "a minute with the server stopped";
+/// Clocks and activity of every device at once.
+pub const DEVICES: &str = "dcgmi dmon -e 100,1002,1005,1011,1012 -d 1000 -c 120 (or nvidia-smi dmon -s puct -c 120)";
+/// What watching devices costs.
+pub const DEVICES_COST: &str = "nothing noticeable; two minutes under load";
+/// Every replica or rank by itself.
+pub const REPLICAS: &str = "inferoscope diagnose http://HOST-A:8000/metrics http://HOST-B:8000/metrics --window 120s";
+/// What that costs.
+pub const REPLICAS_COST: &str = "two minutes under load; one request per second to each /metrics";
+/// The same load without speculation.
+const PLAIN: &str = "serve once without speculation under the same load, and hand that run over with --baseline";
+const PLAIN_COST: &str = "a restart without speculation and two minutes under the same load";
+
+/// Missing a run without speculation; `most` bounds what drafting could own.
+pub fn plain_arm(situation: &crate::situation::Situation<'_>, drafting: Option<&crate::drafting::Drafting>) -> Missing {
+    let most_s = most_drafting_s(situation, drafting);
+    missing(
+        &["--baseline: the same load without speculation"],
+        "what a plain step takes is not known, and without it no price of verifying",
+        most_s,
+        PLAIN,
+        PLAIN_COST,
+    )
+}
+
+/// Missing the drafter's time per step.
+pub fn draft_time(situation: &crate::situation::Situation<'_>, drafting: Option<&crate::drafting::Drafting>) -> Missing {
+    let most_s = most_drafting_s(situation, drafting);
+    missing(&["spec.draft_time"], "what drafting takes of a step is not known", most_s, COLLECTIVES, COLLECTIVES_COST)
+}
+
+/// Missing acceptance by position.
+pub fn positions(situation: &crate::situation::Situation<'_>) -> Missing {
+    let most_s = most_drafting_s(situation, None);
+    missing(&["spec.position_acceptance", "spec.acceptance_length"], "acceptance by position is not known", most_s, SCRAPES, SCRAPES_COST)
+}
+
+/// The most that drafting could cost, s per request: the dearest drafter and every verified token like a step of its own.
+/// `None` for typed figures, which it is no rival of.
+fn most_drafting_s(situation: &crate::situation::Situation<'_>, drafting: Option<&crate::drafting::Drafting>) -> Option<f64> {
+    let decode_s = situation.phase_s(crate::phase::Phase::Decode);
+    let drafts = drafting.map_or(1.0, |drafting| drafting.per_round);
+    let tokens = drafting.map_or(1.0, |drafting| drafting.yield_tokens);
+    let share = 1.0 - tokens / (1.0 + drafts * (1.0 + model::speculation::CostBounds::DRAFT_MODEL.draft_hi));
+    (!situation.is_typed()).then(|| share.clamp(0.0, 1.0) * decode_s)
+}

@@ -87,9 +87,9 @@ impl Conclusions {
     fn clocks(&mut self, capture: &mut Capture) {
         let read_now = self.sources.iter().map(|source| source.source).collect();
         for (moved, line) in crate::clock_join::join(capture, &read_now) {
-            let loads = self.sources.iter_mut().filter(|source| source.source == moved).filter_map(|source| source.facts.load.as_mut());
+            let loads = self.sources.iter_mut().filter(|source| source.source == moved).flat_map(|source| &mut source.facts.loads);
             for load in loads {
-                (load.start_ns, load.end_ns) = (line.host_ns(load.start_ns), line.host_ns(load.end_ns));
+                load.span = load.span.map(|(start_ns, end_ns)| (line.host_ns(start_ns), line.host_ns(end_ns)));
             }
         }
     }

@@ -9,6 +9,7 @@ use model::step_law::StepLaw;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Prediction, Quantity};
+use crate::drafting::{self, Costs, Drafting, LOW_FIRST, Runs, SPREAD};
 use crate::flags::flag;
 use crate::law::CPU_RIDGE_SEQS;
 use crate::phase::Phase;
@@ -47,37 +48,30 @@ const HARDLY_ANY: f64 = 1.05;
 /// Rounds from which the ratio is no chance: at 5 % acceptance 200 rounds expect 10 accepted tokens, and fewer than 1.05
 /// tokens per step at a true 1.1 has odds below 1 %.
 const MIN_ROUNDS: f64 = 200.0;
+/// A bound below this much of decode sizes nothing: the finding is then named without seconds.
+const NAMEABLE: f64 = 0.10;
 /// Two runs of one load differ by up to a quarter without any change.
 const RUN_SPREAD: f64 = 1.25;
-
-/// What the counters say of drafting.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Drafting {
-    /// Draft rounds in the window; 0 where only ratios are known.
-    rounds: f64,
-    /// Drafted tokens per round.
-    per_round: f64,
-    /// Tokens per target step.
-    yield_tokens: f64,
-}
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let configured = evidence.settings.number("config.speculative_tokens");
     let scraped = evidence.observed("server.ttft").is_some();
-    let Some(drafting) = drafting(situation) else {
+    let Some(drafting) = Drafting::read(evidence) else {
         return match (evidence.growth("spec.drafts"), configured) {
             (Some(rounds), _) if rounds <= 0.0 => clear(vec![("drafts", 0.0)], "no draft was made in the window"),
             (None, Some(0.0)) => clear(vec![("speculative_tokens", 0.0)], "speculation is off"),
-            (None, None) if scraped => clear(vec![("drafts", 0.0)], "the server exports no draft counters: speculation is off"),
+            (None, None) if evidence.has_timeline() || scraped => {
+                clear(vec![("drafts", 0.0)], "the server exports no draft counters: speculation is off")
+            }
             _ => Answer::CannotTell(record::scrapes(
                 &["spec.drafts", "spec.draft_tokens", "spec.accepted_tokens"],
                 "nothing says how many drafts were made and accepted",
-                configured.map(|per_round| most_s(situation, per_round, 1.0)),
+                configured.filter(|_| !situation.is_typed()).map(|per_round| most_s(situation, per_round, 1.0)),
             )),
         };
     };
-    let Drafting { rounds, per_round, yield_tokens } = drafting;
+    let Drafting { rounds, per_round, yield_tokens, .. } = drafting;
     let margin = || vec![("tokens_per_step", yield_tokens), ("drafts_per_round", per_round)];
     let plain = plain_ratio(situation);
     if let Some(ratio) = plain.filter(|ratio| *ratio >= 1.0) {
@@ -88,6 +82,17 @@ fn find(situation: &Situation<'_>) -> Answer {
     if enough && yield_tokens < HARDLY_ANY && per_round >= 2.0 {
         return Answer::Found(Box::new(found(situation, &drafting, plain)));
     }
+    let first = drafting.first_acceptance();
+    if drafting::pays_for_few(situation) {
+        return clear(margin(), "speculation pays for few streams with this acceptance: the batch is what makes it lose");
+    }
+    if enough && first < LOW_FIRST && (plain.is_some_and(|ratio| ratio < 1.0 / SPREAD) || loses_by_bounds(situation, &drafting)) {
+        return Answer::Found(Box::new(found(situation, &drafting, plain)));
+    }
+    if situation.is_typed() && first >= 2.0 * LOW_FIRST {
+        let because = format!("the first draft of a round is accepted in {} of the rounds: what drafting costs decides", percent(first));
+        return clear([margin(), vec![("first_acceptance", first)]].concat(), because);
+    }
     if enough && payoff(yield_tokens, per_round, dearest(situation, &drafting)) == Payoff::Pays {
         return clear(margin(), format!("{} tokens per step repay {} drafts whatever they cost", digits(yield_tokens), digits(per_round)));
     }
@@ -97,17 +102,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     })
 }
 
-/// Reads it from counters, else from ratios typed or logged; `None` where nothing was drafted or nothing is known.
-fn drafting(situation: &Situation<'_>) -> Option<Drafting> {
-    let evidence = situation.evidence;
-    let configured = evidence.settings.number("config.speculative_tokens").filter(|&tokens| tokens > 0.0);
-    if let Some(rounds) = evidence.growth("spec.drafts") {
-        let accepted = evidence.growth("spec.accepted_tokens")?;
-        let drafted = evidence.growth("spec.draft_tokens").map(|drafted| drafted / rounds).or(configured)?;
-        return (rounds > 0.0).then_some(Drafting { rounds, per_round: drafted, yield_tokens: 1.0 + accepted / rounds });
-    }
-    let yield_tokens = evidence.figures.typical("spec.acceptance_length").filter(|&tokens| tokens >= 1.0)?;
-    Some(Drafting { rounds: 0.0, per_round: configured?, yield_tokens })
+/// Slower than without whatever a draft costs, or with what it was measured to cost: `m < v + k c`.
+fn loses_by_bounds(situation: &Situation<'_>, drafting: &Drafting) -> bool {
+    let bounds = drafting::draft_bounds(situation.evidence);
+    let measured = Costs::read(situation, Some(drafting)).and_then(|costs| costs.draft_ratio());
+    let draft_lo = measured.map_or(bounds.draft_lo, |draft| draft.max(bounds.draft_lo));
+    payoff(drafting.yield_tokens, drafting.per_round, CostBounds { draft_lo, ..bounds }) == Payoff::Loses
 }
 
 /// The dearest that drafting and verifying can be here. A lookup is no exception: on a small model it was seen to cost as
@@ -130,7 +130,7 @@ fn which_of_two(situation: &Situation<'_>, drafting: &Drafting, ratio: f64) -> M
             percent(1.0 / ratio),
             digits(drafting.yield_tokens)
         ),
-        Some((1.0 - ratio).max(0.0) * situation.phase_s(Phase::Decode)),
+        (!situation.is_typed()).then(|| (1.0 - ratio).max(0.0) * situation.phase_s(Phase::Decode)),
     )
 }
 
@@ -147,7 +147,7 @@ fn without_speculation(situation: &Situation<'_>, drafting: &Drafting, enough: b
     Missing {
         signals: vec!["--baseline: the same load without speculation".into()],
         because,
-        at_most_s: Some(most_s(situation, drafting.per_round, drafting.yield_tokens)),
+        at_most_s: (!situation.is_typed()).then(|| most_s(situation, drafting.per_round, drafting.yield_tokens)),
         record_with: format!("{} (once without speculation, handed over with --baseline)", record::SCRAPES),
         record_cost: "a restart without speculation and two minutes under the same load".into(),
     }
@@ -165,6 +165,9 @@ fn most_share(per_round: f64, yield_tokens: f64) -> f64 {
 /// Decode time without speculation over decode time with it, from a baseline arm that drafted nothing under the same
 /// arrivals.
 fn plain_ratio(situation: &Situation<'_>) -> Option<f64> {
+    if situation.is_typed() {
+        return Runs::read(situation).against_plain().map(|pair| 1.0 / pair.slowdown());
+    }
     let base = situation.baseline.as_deref()?;
     let plain = base.evidence.growth("spec.drafts").unwrap_or(0.0) <= 0.0
         && base.evidence.settings.number("config.speculative_tokens").unwrap_or(0.0) <= 0.0;
@@ -194,10 +197,11 @@ impl Wasted {
 
 fn wasted(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> Wasted {
     if let Some(ratio) = plain {
-        let ends = [1.0 - RUN_SPREAD * ratio, 1.0 - ratio, 1.0 - ratio / RUN_SPREAD];
+        let spread = if situation.is_typed() { SPREAD } else { RUN_SPREAD };
+        let ends = [1.0 - spread * ratio, 1.0 - ratio, 1.0 - ratio / spread];
         return Wasted::new(ends, Basis::Derived, "the run without speculation");
     }
-    let draft_lo = cheapest_draft(situation);
+    let draft_lo = drafting::draft_bounds(situation.evidence).draft_lo;
     let least = 1.0 - drafting.yield_tokens / (1.0 + drafting.per_round * draft_lo);
     let by_law = situation.law.central().zip(Steps::read(situation, drafting));
     let Some((law, steps)) = by_law.filter(|(law, steps)| law.step_s(steps.batch, steps.prompt_tokens) > 0.0) else {
@@ -209,11 +213,6 @@ fn wasted(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) ->
         Basis::Counterfactual,
         "the step law without drafted tokens, draft costs bounded",
     )
-}
-
-fn cheapest_draft(situation: &Situation<'_>) -> f64 {
-    let lookup = situation.evidence.settings.get("config.speculative_method").is_some_and(|method| method.value.contains("ngram"));
-    if lookup { CostBounds::NGRAM.draft_lo } else { CostBounds::DRAFT_MODEL.draft_lo }
 }
 
 /// What a mean step held, and the load behind it.
@@ -275,6 +274,8 @@ fn by_step_law(law: &StepLaw, steps: &Steps, drafting: &Drafting, draft_lo: f64,
 fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> Found {
     let wasted = wasted(situation, drafting, plain);
     let decode_s = situation.phase_s(Phase::Decode);
+    // Typed counts without a time to compare: what refused drafts cost may be next to nothing or most of the step.
+    let is_sized = decode_s > 0.0 && !(situation.is_typed() && wasted.basis == Basis::Bound && wasted.lo < NAMEABLE);
     let yields = format!("{} tokens per step at {} drafts", digits(drafting.yield_tokens), digits(drafting.per_round));
     let accepted = (drafting.yield_tokens - 1.0) / drafting.per_round;
     let claim =
@@ -293,8 +294,8 @@ fn found(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> 
             digits(drafting.yield_tokens),
             wasted.from
         ),
-        claims: if decode_s > 0.0 { vec![claim] } else { Vec::new() },
-        cost: (decode_s > 0.0).then(|| Quantity { value: wasted.mid * decode_s, unit: "s".into() }),
+        claims: if is_sized { vec![claim] } else { Vec::new() },
+        cost: is_sized.then(|| Quantity { value: wasted.mid * decode_s, unit: "s".into() }),
         evidence: rows(drafting, accepted, &wasted, plain),
         hypotheses: vec![hypothesis(situation, drafting, &wasted)],
         falsified_by: "the same load without speculation, and time per token no shorter".into(),
@@ -348,8 +349,8 @@ fn hypothesis(situation: &Situation<'_>, drafting: &Drafting, wasted: &Wasted) -
 }
 
 fn predictions(situation: &Situation<'_>, wasted: &Wasted) -> Vec<Prediction> {
-    let tpot_s = situation.evidence.mean("server.tpot");
-    let tpot = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Down, tpot_s).primary();
+    let (signal, tpot_s) = crate::change::token_time(situation);
+    let tpot = Movement::new(signal, "time per token", "s", Direction::Down, tpot_s).primary();
     let tpot = match tpot_s {
         // A tenth either way for what two runs differ by; the direction is part of the prediction.
         Some(s) => tpot.to(0.9 * (1.0 - wasted.hi) * s, (1.1 * (1.0 - wasted.lo)).min(1.0) * s, wasted.from),
@@ -369,7 +370,7 @@ fn predictions(situation: &Situation<'_>, wasted: &Wasted) -> Vec<Prediction> {
 mod tests {
     use super::*;
 
-    const NONE_ACCEPTED: Drafting = Drafting { rounds: 4000.0, per_round: 4.0, yield_tokens: 1.006 };
+    const NONE_ACCEPTED: Drafting = Drafting { rounds: 4000.0, per_round: 4.0, yield_tokens: 1.006, positions: Vec::new() };
 
     fn shares(law: &StepLaw, batch: f64, compute_bound: bool) -> [f64; 3] {
         let steps = Steps { batch, prompt_tokens: 11.7, load: Some((1.43, 208.0, 64.0)) };

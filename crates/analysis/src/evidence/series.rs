@@ -121,6 +121,10 @@ fn place(evidence: &mut Evidence, signal: &str, label_text: &str, series: Series
         evidence.host.insert(with_labels(signal, &rest), series);
     } else if id.replica.is_empty() || (resolved.signal.kind == Kind::Value && series.len() == 1) {
         evidence.figures.add_series(signal, &series);
+        // Told of each replica, a value is also kept under its labels, so that replicas can be compared.
+        if !id.replica.is_empty() {
+            evidence.figures.add_series(&with_labels(signal, label_text), &series);
+        }
     } else {
         evidence.engines.entry(id).or_default().series.insert(with_labels(signal, &rest), series);
     }
