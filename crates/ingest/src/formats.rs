@@ -7,11 +7,19 @@ mod attachment;
 pub(crate) mod chunks;
 mod client_jsonl;
 mod command_txt;
+mod dcgmi_dmon;
+mod device_rows;
 mod host_jsonl;
 pub(crate) mod json_lines;
+mod nvidia_smi_csv;
+mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
+mod otlp_json;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
+mod pyspy_dump;
+mod pyspy_raw;
+mod stack_parts;
 mod vllm_bench_json;
 mod vllm_log;
 
@@ -93,6 +101,12 @@ pub(crate) const FORMATS: &[Format] = &[
     client_jsonl::FORMAT,
     proxy_jsonl::FORMAT,
     host_jsonl::FORMAT,
+    nvidia_smi_csv::FORMAT,
+    nvidia_smi_dmon::FORMAT,
+    dcgmi_dmon::FORMAT,
+    pyspy_raw::FORMAT,
+    pyspy_dump::FORMAT,
+    otlp_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
     attachment::FORMAT,

@@ -45,6 +45,10 @@ pub(crate) struct Metric {
     pub(crate) fold: Fold,
     /// 0 is preferred; a row of rank 1 is dropped in a scrape that also has the rank 0 of the same signal and labels.
     pub(crate) rank: u8,
+    /// What values are multiplied with and then divided by to reach the signal's base unit: two factors keep percent exact.
+    pub(crate) scale: (f64, f64),
+    /// True for a device's own counters: rows get the label `device`, and neither `replica` nor `engine`.
+    pub(crate) is_device: bool,
 }
 
 const fn any(_: &SeriesLabels) -> bool {
@@ -53,7 +57,7 @@ const fn any(_: &SeriesLabels) -> bool {
 
 impl Metric {
     const fn new(name: &'static str, shape: Shape, signal: &'static str) -> Self {
-        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, rank: 0 }
+        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, rank: 0, scale: (1.0, 1.0), is_device: false }
     }
 
     /// A level.
@@ -86,6 +90,24 @@ impl Metric {
     /// Keeps the largest of several series.
     pub(crate) const fn max(mut self) -> Self {
         self.fold = Fold::Max;
+        self
+    }
+
+    /// Values are in percent.
+    pub(crate) const fn percent(mut self) -> Self {
+        self.scale = (1.0, 100.0);
+        self
+    }
+
+    /// Values are in this many base units.
+    pub(crate) const fn times(mut self, factor: f64) -> Self {
+        self.scale = (factor, 1.0);
+        self
+    }
+
+    /// A device's own counter.
+    pub(crate) const fn device(mut self) -> Self {
+        self.is_device = true;
         self
     }
 

@@ -20,7 +20,10 @@ impl Dice {
 fn samples() -> Vec<Vec<u8>> {
     let names = ["vllm-cpu/bench.json", "vllm-cpu/command.txt", "vllm-cpu/host.jsonl", "vllm-cpu/metrics.prom.gz", "vllm-cpu/proxy.jsonl"];
     let logs = ["vllm-cpu/server.log", "vllm-old/server.log", "speculation.log", "client.jsonl"];
-    let mut samples: Vec<Vec<u8>> = names.iter().chain(&logs).map(|name| fs::read(data(name)).unwrap()).collect();
+    let telemetry = ["gpu/nvidia-smi.csv", "gpu/dmon.txt", "gpu/dcgmi-dmon.txt", "gpu/dcgm.prom", "spans/otlp.jsonl"];
+    let stacks = ["stacks/py-spy-raw.txt", "stacks/py-spy-dump.txt", "stacks/py-spy-dump.json"];
+    let mut samples: Vec<Vec<u8>> =
+        names.iter().chain(&logs).chain(&telemetry).chain(&stacks).map(|name| fs::read(data(name)).unwrap()).collect();
     // The start of a scrape, unpacked, so that mutations reach the text.
     let mut text = Vec::new();
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();

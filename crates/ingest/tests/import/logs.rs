@@ -226,7 +226,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         expect![[r#"
             source engine.log attachment rows=2 unmapped=0
             0   recompile limit=8
-            ! note attachment engine.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            ! note attachment engine.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, nvidia_smi_csv, nvidia_smi_dmon, dcgmi_dmon, pyspy_raw, pyspy_dump, otlp_json, command_txt, observations_toml; the file is kept as an attachment and not read
         "#]],
     );
     check(
@@ -235,7 +235,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         expect![[r#"
             source runner.log attachment rows=1 unmapped=0
             runs=1 issues=1 attachments=1
-            ! note attachment runner.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            ! note attachment runner.log [] x1 found a text log of no known engine; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, nvidia_smi_csv, nvidia_smi_dmon, dcgmi_dmon, pyspy_raw, pyspy_dump, otlp_json, command_txt, observations_toml; the file is kept as an attachment and not read
         "#]],
     );
 }

@@ -206,7 +206,7 @@ fn files_of_a_run_are_read_into_it_and_only_there() {
             0 1 kv.preemptions{engine="0",replica="0"} 480
             0 1 server.throughput.output{engine="0",replica="0",source="log"} 2
             0 1 server.throughput.prompt{engine="0",replica="0",source="log"} 1.5
-            ! note attachment proxy.conf [] x1 found text of no known format; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, command_txt, observations_toml; the file is kept as an attachment and not read
+            ! note attachment proxy.conf [] x1 found text of no known format; tried prometheus_text, vllm_log, vllm_bench_json, client_jsonl, proxy_jsonl, host_jsonl, nvidia_smi_csv, nvidia_smi_dmon, dcgmi_dmon, pyspy_raw, pyspy_dump, otlp_json, command_txt, observations_toml; the file is kept as an attachment and not read
         "#]],
     );
     let named = import(&[path("observations.toml"), path("loose.prom")]);

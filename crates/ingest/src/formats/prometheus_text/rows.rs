@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use crate::builder::{Builder, NO_POINT};
 use crate::engines::metric::{Fold, Metric, SeriesLabels, Shape, label};
-use crate::engines::{Engine, Info};
+use crate::engines::{Engine, Info, dcgm};
 
 use super::series::{Catalog, Target};
 
@@ -23,6 +23,7 @@ struct Scalar {
     is_start_time: bool,
     fold: Fold,
     rank: u8,
+    scale: (f64, f64),
     value: f64,
     seen: u32,
     last: Option<f64>,
@@ -73,6 +74,8 @@ pub(super) struct Rows {
     restarts: i64,
     saw_engine: bool,
     saw_model: bool,
+    /// Host of the first device counters of the source.
+    device_host: Option<String>,
 }
 
 impl Rows {
@@ -90,6 +93,7 @@ impl Rows {
             restarts: 0,
             saw_engine: false,
             saw_model: false,
+            device_host: None,
         }
     }
 
@@ -104,6 +108,11 @@ impl Rows {
     }
 
     fn row_labels(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Name {
+        if metric.is_device {
+            dcgm::note_product(found, builder);
+            let device = dcgm::device_of(found, &mut self.device_host);
+            return builder.intern(&labels::canonical(&[("device", &device)]));
+        }
         let model = label(found, "model_name");
         if !self.saw_model && !model.is_empty() {
             self.saw_model = true;
@@ -139,6 +148,7 @@ impl Rows {
             is_start_time: name == "server.start_time",
             fold: metric.fold,
             rank: metric.rank,
+            scale: metric.scale,
             value: 0.0,
             seen: 0,
             last: None,
@@ -293,7 +303,7 @@ impl Rows {
                 continue;
             }
             let row = &mut self.scalars[at];
-            let value = row.value;
+            let value = row.value * row.scale.0 / row.scale.1;
             if !value.is_finite() {
                 doubts.not_finite += 1;
                 continue;
