@@ -74,7 +74,7 @@ pub struct Evidence {
     pub changed: String,
     /// Engine instances in label order.
     pub engines: BTreeMap<EngineId, Engine>,
-    /// Process and host series (labels `role`, `process`), by `signal{labels}`.
+    /// Process, host and device series (labels `role`, `process`, `device`), by `signal{labels}`: `gpu.power{device="0"}`.
     pub host: BTreeMap<String, Series>,
     /// Typed and summary figures.
     pub figures: Figures,
@@ -84,6 +84,8 @@ pub struct Evidence {
     pub client: Vec<RequestRow>,
     /// Requests at a gateway, by receive time.
     pub gateway: Vec<RequestRow>,
+    /// Requests as the server's own spans tell them, by receive time.
+    pub server: Vec<RequestRow>,
     /// Gaps between delivered chunks at the client.
     pub gaps: Vec<Gap>,
     /// Sweep points, if the arm is a sweep.
