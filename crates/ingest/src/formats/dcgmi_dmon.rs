@@ -120,10 +120,10 @@ impl Reader {
             return;
         }
         let Some((entity, values_from)) = entity(text).filter(|_| !self.columns.is_empty()) else { return };
-        let place = format!("line {}", line.number);
+        let place = || format!("line {}", line.number);
         if !line.complete {
             builder.mark_damaged();
-            builder.issue_once(Severity::Warning, "line_cut", &place, || {
+            builder.issue_once(Severity::Warning, "line_cut", &place(), || {
                 "expected a line end, found the end of the text; the last row is left out".to_string()
             });
             return;
@@ -137,7 +137,7 @@ impl Reader {
             }
         };
         if !self.row(&device, text, values_from, builder) {
-            builder.issue_once(Severity::Warning, "damaged_row", &place, || {
+            builder.issue_once(Severity::Warning, "damaged_row", &place(), || {
                 format!("expected {} values behind the entity, found something else; the row is left out", self.columns.len())
             });
         }

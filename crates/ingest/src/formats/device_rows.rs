@@ -78,6 +78,8 @@ struct Device {
 #[derive(Default)]
 pub(super) struct DeviceRows {
     devices: BTreeMap<String, Device>,
+    /// Signals seen so far, as interned, and whether they are ratios; a source has a dozen.
+    signals: Vec<(&'static str, Name, bool)>,
     rows: u64,
     last_t_ns: i64,
 }
@@ -96,14 +98,16 @@ impl DeviceRows {
             });
             return;
         }
-        if value > RATIO_SLACK && signals::find(signal).is_some_and(|row| row.unit == Unit::Ratio) {
+        let (signal_name, is_ratio) = self.signal(signal, builder);
+        if is_ratio && value > RATIO_SLACK {
             builder.issue_once(Severity::Warning, "ratio_above_one", "", || {
                 format!("expected ratios of at most 1, found more (first in `{signal}`); the unit may be percent")
             });
         }
         let Some(labels) = self.device(device, builder).map(|device| device.labels) else { return };
-        let (signal, run_idx, source_idx) = (builder.intern(signal), builder.context.run_idx, builder.source());
-        builder.capture.tables.samples.push(Sample { t_ns, run_idx, point_idx: NO_POINT, signal, labels, value, source_idx });
+        let (run_idx, source_idx) = (builder.context.run_idx, builder.source());
+        let row = Sample { t_ns, run_idx, point_idx: NO_POINT, signal: signal_name, labels, value, source_idx };
+        builder.capture.tables.samples.push(row);
         self.rows += 1;
         self.last_t_ns = self.last_t_ns.max(t_ns);
     }
@@ -117,6 +121,15 @@ impl DeviceRows {
                 *count += u64::from(mask & bit != 0);
             }
         }
+    }
+
+    fn signal(&mut self, signal: &'static str, builder: &mut Builder<'_>) -> (Name, bool) {
+        if let Some((_, name, is_ratio)) = self.signals.iter().find(|(known, ..)| *known == signal) {
+            return (*name, *is_ratio);
+        }
+        let is_ratio = signals::find(signal).is_some_and(|row| row.unit == Unit::Ratio);
+        self.signals.push((signal, builder.intern(signal), is_ratio));
+        (self.signals[self.signals.len() - 1].1, is_ratio)
     }
 
     fn device(&mut self, device: &str, builder: &mut Builder<'_>) -> Option<&mut Device> {
@@ -201,6 +214,8 @@ pub(super) fn align(span: Option<(i64, i64)>, builder: &mut Builder<'_>) {
     if shift.offset_ns != 0 {
         builder.capture.tables.samples.t_ns.iter_mut().for_each(|t_ns| *t_ns = t_ns.saturating_add(shift.offset_ns));
     }
+    let shifted = [span.0, span.1].map(|t_ns| t_ns.saturating_add(shift.offset_ns));
+    builder.facts.local_span = Some((shifted[0], shifted[1]));
     if !shift.overlaps {
         let sentence = "expected the rows to cover the time of the other sources, found no time in common: they may be of another run";
         builder.issue(Severity::Warning, "telemetry_apart", "", 1, sentence);

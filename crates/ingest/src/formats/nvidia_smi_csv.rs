@@ -134,21 +134,25 @@ impl Reader {
             builder.facts.simulated |= text.starts_with("# inferoscope: simulated");
             return;
         }
-        let place = format!("line {}", line.number);
-        if let Some(header) = Header::parse(text) {
+        // The first cell of a row is a time or a device, and has digits.
+        let is_like_header = !text.split(',').next().unwrap_or_default().bytes().any(|byte| byte.is_ascii_digit());
+        if (is_like_header || self.header.is_none())
+            && let Some(header) = Header::parse(text)
+        {
             self.header = Some(header);
             return;
         }
+        let place = || format!("line {}", line.number);
         let Some(header) = self.header.take() else { return };
         if line.complete {
             if !self.row(&header, text, builder) {
-                builder.issue_once(Severity::Warning, "damaged_row", &place, || {
+                builder.issue_once(Severity::Warning, "damaged_row", &place(), || {
                     format!("expected {} cells with a time and numbers, found something else; the row is left out", header.columns.len())
                 });
             }
         } else {
             builder.mark_damaged();
-            builder.issue_once(Severity::Warning, "line_cut", &place, || {
+            builder.issue_once(Severity::Warning, "line_cut", &place(), || {
                 "expected a line end, found the end of the text; the last row is left out".to_string()
             });
         }

@@ -99,14 +99,14 @@ impl Reader {
         if self.columns.is_empty() {
             return;
         }
-        let place = format!("line {}", line.number);
+        let place = || format!("line {}", line.number);
         if !line.complete {
             builder.mark_damaged();
-            builder.issue_once(Severity::Warning, "line_cut", &place, || {
+            builder.issue_once(Severity::Warning, "line_cut", &place(), || {
                 "expected a line end, found the end of the text; the last row is left out".to_string()
             });
         } else if !self.row(text, builder) {
-            builder.issue_once(Severity::Warning, "damaged_row", &place, || {
+            builder.issue_once(Severity::Warning, "damaged_row", &place(), || {
                 format!("expected {} words with a device, found something else; the row is left out", self.columns.len())
             });
         }

@@ -1,7 +1,8 @@
 //! `py-spy record -f raw`: one line per different stack, frames from the outermost inwards, then the number of samples.
 //!
 //! With `-t` a line starts with the thread (`thread (18062): Spinner`), with `-s` with the process and its command line,
-//! which is left out: it may hold keys. Samples that idle are only there with `-i`.
+//! which is left out: it may hold keys. Samples that idle are only there with `-i`, and then count as work where no Python frame
+//! shows that they wait (`time.sleep` is none): record without it.
 
 use std::collections::BTreeMap;
 
@@ -58,15 +59,15 @@ fn read_line(line: Line<'_>, processes: &mut BTreeMap<String, u32>, stacks: &mut
         builder.facts.simulated |= text.starts_with("# inferoscope: simulated");
         return;
     }
-    let place = format!("line {}", line.number);
+    let place = || format!("line {}", line.number);
     let Some((stack, count)) = split(&text).filter(|_| line.complete) else {
         if line.complete {
-            builder.issue_once(Severity::Warning, "damaged_row", &place, || {
+            builder.issue_once(Severity::Warning, "damaged_row", &place(), || {
                 "expected `frame;frame;... count`, found something else; the line is left out".to_string()
             });
         } else {
             builder.mark_damaged();
-            builder.issue_once(Severity::Warning, "line_cut", &place, || {
+            builder.issue_once(Severity::Warning, "line_cut", &place(), || {
                 "expected a line end, found the end of the text; the last line is left out".to_string()
             });
         }

@@ -175,6 +175,26 @@ fn local_times_follow_the_other_sources() {
 }
 
 #[test]
+fn a_log_takes_its_year_from_telemetry() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(data("gpu/nvidia-smi.csv"), folder.path().join("nvidia-smi.csv")).unwrap();
+    let log = "INFO 11-03 10:12:41 [loggers.py:335] Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%\n";
+    fs::write(folder.path().join("server.log"), [log, &log.replace(":41", ":51")].concat()).unwrap();
+    let capture = import(&[folder.path().to_path_buf()]);
+    let years: std::collections::BTreeSet<i64> = capture.tables.logs.t_ns.iter().map(|t_ns| 1970 + t_ns / 31_557_600_000_000_000).collect();
+    assert_eq!(years.into_iter().collect::<Vec<_>>(), [2026]);
+    check(
+        &capture,
+        &["clocks"],
+        expect![[r#"
+        clock nvidia-smi.csv local time 0 ±50400000000000 assumed UTC; no other source to compare with
+        clock server.log log local time 0 ±1000000000 assumed UTC; covers the same time as the other sources
+        ! warning unreadable_cell nvidia-smi.csv [] x1 expected a number in the unit of its column, found something else; the value is left out
+    "#]],
+    );
+}
+
+#[test]
 fn nvidia_smi_dmon_gives_every_device_its_values() {
     check(
         &import(&[data("gpu/dmon.txt")]),
@@ -311,7 +331,10 @@ fn dcgmi_dmon_is_read_up_to_the_damage() {
 
 #[test]
 fn exporters_series_are_the_devices_own() {
-    check(&import(&[data("gpu/amd.prom")]), &["subject", "sources", "samples"], expect![[r#"
+    check(
+        &import(&[data("gpu/amd.prom")]),
+        &["subject", "sources", "samples"],
+        expect![[r#"
         subject  |  |  |  | AMD Instinct MI300X | recorded
         form  |  |  | 
         source amd.prom prometheus_text rows=6 unmapped=1
@@ -322,7 +345,8 @@ fn exporters_series_are_the_devices_own() {
         0 0 gpu.power{device="0"} 612
         0 0 gpu.tensor_active{device="0"} 0.125
         ! note unmapped_families amd.prom [] x1 metric families without a signal here, left out: gpu_ecc_correct_total
-    "#]]);
+    "#]],
+    );
     check(
         &import(&[data("gpu/dcgm.prom")]),
         &["subject", "sources", "samples"],
@@ -357,6 +381,20 @@ fn exporters_series_are_the_devices_own() {
             ! note unmapped_families dcgm.prom [] x1 metric families without a signal here, left out: DCGM_FI_DEV_XID_ERRORS
         "#]],
     );
+}
+
+#[test]
+fn an_exporter_beside_an_engine_is_no_replica_of_it() {
+    let both = import(&[data("gpu/dcgm.prom"), data("vllm-cpu/metrics.prom.gz")]);
+    let alone = import(&[data("vllm-cpu/metrics.prom.gz")]);
+    assert_eq!(both.manifest.subject.engine, "vllm");
+    let labels = |capture: &capture::Capture| -> std::collections::BTreeSet<String> {
+        let engine = capture.tables.samples.rows().filter(|row| !capture.text(row.signal).starts_with("gpu."));
+        engine.map(|row| capture.text(row.labels).to_string()).collect()
+    };
+    assert_eq!(labels(&both), labels(&alone));
+    let codes: Vec<&str> = both.tables.issues.code.iter().map(|code| both.text(*code)).collect();
+    assert!(!codes.contains(&"replicas_told_apart"), "{codes:?}");
 }
 
 #[test]
