@@ -64,6 +64,8 @@ mod tests {
             t_connected_ns: Some(got),
             t_upstream_sent_ns: None,
             t_upstream_first_ns: None,
+            t_queued_ns: None,
+            t_scheduled_ns: None,
             t_first_ns: None,
             t_done_ns: Some(done),
             tokens_in: None,

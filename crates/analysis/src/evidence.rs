@@ -78,7 +78,7 @@ pub struct Evidence {
     pub engines: BTreeMap<EngineId, Engine>,
     /// Series and histograms of a gateway's own metrics, by `signal{labels}`.
     pub gateway_metrics: Engine,
-    /// Process and host series (labels `role`, `process`), by `signal{labels}`.
+    /// Process, host and device series (labels `role`, `process`, `device`), by `signal{labels}`: `gpu.power{device="0"}`.
     pub host: BTreeMap<String, Series>,
     /// Typed and summary figures.
     pub figures: Figures,
@@ -88,6 +88,8 @@ pub struct Evidence {
     pub client: Vec<RequestRow>,
     /// Requests at a gateway, by receive time.
     pub gateway: Vec<RequestRow>,
+    /// Requests as the server's own spans tell them, by receive time.
+    pub server: Vec<RequestRow>,
     /// Gaps between delivered chunks at the client.
     pub gaps: Vec<Gap>,
     /// True when client rows and scrapes have no moment in common: their clocks are not joined, so that only counts and

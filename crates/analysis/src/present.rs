@@ -228,8 +228,9 @@ fn decode_distance(situation: &Situation<'_>) -> Option<Distance> {
     hardware.distance(&situation.load, batch, step_s)
 }
 
-/// A clock error of a year or more is no error bound but "not known".
-const UNKNOWN_ERROR_NS: i64 = 365 * 86_400 * 1_000_000_000;
+/// A clock error of half a day or more is no error bound but "not known": a log without a year, a source in local time that
+/// nothing was compared with.
+const UNKNOWN_ERROR_NS: i64 = 43_200 * 1_000_000_000;
 
 /// Why to believe it.
 pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {

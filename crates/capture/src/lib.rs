@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod clock_events;
 pub mod ids;
 pub mod issues;
 pub mod labels;

@@ -504,15 +504,15 @@ tables! {
 
     /// One sample of a thread's stack.
     stacks: Stacks of Stack {
-        /// When.
+        /// When; 0 where the source does not tell.
         t_ns: i64,
         /// Arm.
         run_idx: u32,
-        /// Role of the thread.
+        /// Role of the process and name of the thread: `engine_core/MainThread`.
         role: Name,
-        /// Running, waiting for the interpreter lock, idle.
+        /// `gil` (runs with the interpreter lock), `active` (runs, or waits for the lock), `idle`; empty where not told.
         state: Name,
-        /// Folded stack.
+        /// Folded stack, the outermost frame first, frames separated by semicolons.
         folded: Name,
         /// Samples.
         weight: f64,

@@ -85,6 +85,8 @@ pub(crate) struct FormEvidence {
 pub(crate) struct Facts {
     /// Host times covered, where the source has an absolute clock.
     pub(crate) span: Option<(i64, i64)>,
+    /// Times covered, where the source has dates in an unknown zone: they tell a log its year.
+    pub(crate) local_span: Option<(i64, i64)>,
     /// Start of the API process, per replica.
     pub(crate) process_starts: BTreeMap<String, i64>,
     /// The loads this source tells of, one after another. Its samples and requests carry the load's position as their

@@ -2,6 +2,7 @@
 //!
 //! One file per engine, one entry in [`ENGINES`]. Everything here is a table or a pure function; formats do the reading.
 
+pub(crate) mod dcgm;
 pub(crate) mod flags;
 pub(crate) mod forms;
 mod gateways;

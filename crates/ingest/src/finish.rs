@@ -62,10 +62,13 @@ impl Conclusions {
         spans.filter(|span| is_dated(span) || !has_dated).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Host times of the loads of a run that are dated, where nothing has an absolute clock.
+    /// Host times of the sources of a run that are dated, where nothing has an absolute clock: loads, else telemetry in local
+    /// time, which is that of a log beside it.
     pub(crate) fn dated(&self, run_idx: u32) -> Option<(i64, i64)> {
-        let loads = self.sources.iter().filter(|source| source.run_idx == run_idx).flat_map(|source| &source.facts.loads);
-        loads.filter_map(|load| load.span).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        let facts = || self.sources.iter().filter(|source| source.run_idx == run_idx).map(|source| &source.facts);
+        let join = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
+        let loads = facts().flat_map(|facts| &facts.loads).filter_map(|load| load.span).reduce(join);
+        loads.or_else(|| facts().filter_map(|facts| facts.local_span).reduce(join))
     }
 
     /// Start of each replica's API process in a run.

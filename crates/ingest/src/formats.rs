@@ -11,6 +11,8 @@ pub(crate) mod chunks;
 mod client_jsonl;
 mod client_row;
 mod command_txt;
+mod dcgmi_dmon;
+mod device_rows;
 mod engine_log;
 mod figures;
 mod genai_perf_json;
@@ -21,11 +23,17 @@ pub(crate) mod json_lines;
 mod log_clock;
 mod metric_objects;
 mod nginx_conf;
+mod nvidia_smi_csv;
+mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
+mod otlp_json;
 mod perf_analyzer_json;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
+mod pyspy_dump;
+mod pyspy_raw;
 mod sglang_bench_jsonl;
+mod stack_parts;
 mod vllm_bench_json;
 mod vllm_log;
 
@@ -114,6 +122,12 @@ pub(crate) const FORMATS: &[Format] = &[
     client_jsonl::FORMAT,
     proxy_jsonl::FORMAT,
     host_jsonl::FORMAT,
+    nvidia_smi_csv::FORMAT,
+    nvidia_smi_dmon::FORMAT,
+    dcgmi_dmon::FORMAT,
+    pyspy_raw::FORMAT,
+    pyspy_dump::FORMAT,
+    otlp_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
     engine_log::FORMAT,

@@ -131,6 +131,36 @@ pub fn host_jsonl(data: &[u8]) {
     run("host_jsonl", data);
 }
 
+/// `nvidia-smi --query-gpu --format=csv`.
+pub fn nvidia_smi_csv(data: &[u8]) {
+    run("nvidia_smi_csv", data);
+}
+
+/// `nvidia-smi dmon`.
+pub fn nvidia_smi_dmon(data: &[u8]) {
+    run("nvidia_smi_dmon", data);
+}
+
+/// `dcgmi dmon`.
+pub fn dcgmi_dmon(data: &[u8]) {
+    run("dcgmi_dmon", data);
+}
+
+/// `py-spy record -f raw`.
+pub fn pyspy_raw(data: &[u8]) {
+    run("pyspy_raw", data);
+}
+
+/// `py-spy dump`, text or JSON.
+pub fn pyspy_dump(data: &[u8]) {
+    run("pyspy_dump", data);
+}
+
+/// OTLP traces as JSON.
+pub fn otlp_json(data: &[u8]) {
+    run("otlp_json", data);
+}
+
 /// Command lines.
 pub fn command_txt(data: &[u8]) {
     run("command_txt", data);
@@ -182,6 +212,12 @@ pub const ALL: &[(&str, Target)] = &[
     ("client_jsonl", client_jsonl),
     ("proxy_jsonl", proxy_jsonl),
     ("host_jsonl", host_jsonl),
+    ("nvidia_smi_csv", nvidia_smi_csv),
+    ("nvidia_smi_dmon", nvidia_smi_dmon),
+    ("dcgmi_dmon", dcgmi_dmon),
+    ("pyspy_raw", pyspy_raw),
+    ("pyspy_dump", pyspy_dump),
+    ("otlp_json", otlp_json),
     ("command_txt", command_txt),
     ("observations_toml", observations_toml),
     ("attachment", attachment),

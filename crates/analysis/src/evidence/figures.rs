@@ -50,6 +50,8 @@ impl Point {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     whole: BTreeMap<String, Figure>,
+    /// Means of device series over time and devices, by signal.
+    means: BTreeMap<String, f64>,
     points: BTreeMap<i32, Point>,
 }
 
@@ -61,7 +63,7 @@ fn typical(figures: &BTreeMap<String, Figure>, quantity: &str) -> Option<f64> {
 }
 
 impl Figures {
-    /// A figure by full name.
+    /// A figure by full name, with its labels where it is about a part: `proc.frame_share{part="ipc",role="engine_core"}`.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.whole.get(name).map(|figure| figure.value)
     }
@@ -71,9 +73,15 @@ impl Figures {
         self.whole.get(name).copied()
     }
 
-    /// The first of several statistics of a quantity: the plain value, mean, p50, else the middle of its extremes.
+    /// The first of several statistics of a quantity: the plain value, mean, p50, else the middle of its extremes, else the
+    /// mean of its device series.
     pub fn typical(&self, quantity: &str) -> Option<f64> {
-        typical(&self.whole, quantity)
+        typical(&self.whole, quantity).or_else(|| self.means.get(quantity).copied())
+    }
+
+    /// All whole-run figures about parts, by name with labels, in name order.
+    pub fn labelled(&self) -> impl Iterator<Item = (&str, Figure)> {
+        self.iter().filter(|(name, _)| name.ends_with('}'))
     }
 
     /// Like [`typical`](Self::typical), else the value of the first sweep row that has one.
@@ -118,12 +126,17 @@ impl Figures {
 
     /// True when there is no figure at all.
     pub fn is_empty(&self) -> bool {
-        self.whole.is_empty() && self.points.is_empty()
+        self.whole.is_empty() && self.points.is_empty() && self.means.is_empty()
     }
 
     /// All whole-run figures in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Figure)> {
         self.whole.iter().map(|(name, figure)| (name.as_str(), *figure))
+    }
+
+    /// Keeps the mean of a quantity over time and devices.
+    pub(super) fn add_mean(&mut self, quantity: &str, mean: f64) {
+        self.means.insert(quantity.to_string(), mean);
     }
 
     /// Keeps the mean and the extremes of a series that belongs to no engine.

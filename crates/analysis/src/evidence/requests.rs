@@ -17,6 +17,10 @@ pub struct RequestRow {
     pub t_upstream_sent_ns: Option<i64>,
     /// First byte from the upstream.
     pub t_upstream_first_ns: Option<i64>,
+    /// Entered the engine's queue.
+    pub t_queued_ns: Option<i64>,
+    /// First scheduled.
+    pub t_scheduled_ns: Option<i64>,
     /// First token, or first byte passed on.
     pub t_first_ns: Option<i64>,
     /// Stream closed, or last token.
@@ -61,7 +65,7 @@ pub struct Gap {
 
 pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
     let table = &capture.tables.requests;
-    let (client, gateway) = (capture.names.find("client"), capture.names.find("gateway"));
+    let [client, gateway, server] = ["client", "gateway", "server"].map(|vantage| capture.names.find(vantage));
     for at in 0..table.t_sent_ns.len() {
         if !evidence.takes(table.run_idx[at], table.t_sent_ns[at]) {
             continue;
@@ -74,6 +78,8 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
             t_connected_ns: table.t_connected_ns[at],
             t_upstream_sent_ns: table.t_upstream_sent_ns[at],
             t_upstream_first_ns: table.t_upstream_first_ns[at],
+            t_queued_ns: table.t_queued_ns[at],
+            t_scheduled_ns: table.t_scheduled_ns[at],
             t_first_ns: table.t_first_content_ns[at].or(table.t_first_event_ns[at]),
             t_done_ns: table.t_done_ns[at].or(table.t_last_token_ns[at]),
             tokens_in: table.tokens_in[at],
@@ -86,6 +92,8 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
             evidence.client.push(row);
         } else if Some(table.vantage[at]) == gateway {
             evidence.gateway.push(row);
+        } else if Some(table.vantage[at]) == server {
+            evidence.server.push(row);
         }
     }
     let chunks = &capture.tables.chunks;

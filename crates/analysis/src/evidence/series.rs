@@ -87,7 +87,8 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
         if !evidence.takes(samples.run_idx[at], samples.t_ns[at]) {
             continue;
         }
-        if samples.t_ns[at] == 0 || samples.point_idx[at] >= 0 {
+        let is_device = is_device(capture, at);
+        if !is_device && (samples.t_ns[at] == 0 || samples.point_idx[at] >= 0) {
             figures::read_sample(capture, at, &mut evidence.figures);
             if samples.point_idx[at] >= 0 || !is_scraped(capture, at) {
                 continue;
@@ -104,6 +105,40 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
         place(evidence, capture.text(capture::Name(signal)), capture.text(capture::Name(labels)), series);
     }
     use_log_gauges(evidence);
+    average_devices(evidence);
+}
+
+/// Values of one device, outside any sweep: a series by device even where only one look at it is there.
+fn is_device(capture: &Capture, at: usize) -> bool {
+    let samples = &capture.tables.samples;
+    let label_text = capture.text(samples.labels[at]);
+    let is_plain = !["phase=\"", "mode=\""].iter().any(|label| label_text.contains(label));
+    let is_device = samples.point_idx[at] < 0 && is_plain && label_text.contains("device=\"");
+    is_device && capture.text(samples.signal[at]).starts_with("gpu.") && !is_typed(capture, at)
+}
+
+/// True for a row typed by hand.
+pub(super) fn is_typed(capture: &Capture, at: usize) -> bool {
+    let source = capture.manifest.sources.get(capture.tables.samples.source_idx[at].0 as usize);
+    source.is_some_and(|source| source.format == "observations_toml")
+}
+
+/// A quantity of the devices as one figure: the mean over time of each, then over devices. Masks and shares by reason have
+/// no mean that means anything.
+fn average_devices(evidence: &mut Evidence) {
+    let mut by_signal: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (name, series) in &evidence.host {
+        let Some((signal, label_text)) = name.split_once('{') else { continue };
+        let is_level = signal.starts_with("gpu.") && signal != "gpu.throttle_reasons" && !label_text.contains("reason=\"");
+        if is_level && !label_text.contains("phase=\"") && !series.is_empty() {
+            let (sum, count) = by_signal.entry(signal).or_insert((0.0, 0.0));
+            *sum += series.mean();
+            *count += 1.0;
+        }
+    }
+    for (signal, (sum, count)) in by_signal {
+        evidence.figures.add_mean(signal, sum / count);
+    }
 }
 
 /// Rows from a lone scrape without time stand at t 0 like typed figures; their replica label tells them apart.
@@ -148,5 +183,74 @@ fn use_log_gauges(evidence: &mut Evidence) {
                 engine.series.insert(plain, series);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capture::{Sample, Source, SourceIdx};
+
+    use super::*;
+
+    /// Rows of `(time, signal, labels, value)` from a source of `format`.
+    fn evidence(rows: &[(&str, i64, &str, &str, f64)]) -> Evidence {
+        let mut capture = Capture::new();
+        for &(format, t_ns, signal, labels, value) in rows {
+            let known = capture.manifest.sources.iter().position(|source| source.format == format);
+            let source_idx = known.map_or_else(
+                || capture.add_source(Source { name: format.to_string(), format: format.to_string(), ..Source::default() }),
+                |at| SourceIdx(at as u32),
+            );
+            let (signal, labels) = (capture.intern(signal), capture.intern(labels));
+            capture.tables.samples.push(Sample { t_ns, run_idx: 0, point_idx: -1, signal, labels, value, source_idx });
+        }
+        capture.canonicalize();
+        Evidence::read(&capture, 0)
+    }
+
+    #[test]
+    fn devices_have_series_and_their_mean_is_a_figure() {
+        let rows = [
+            ("nvidia_smi_csv", 1_000, "gpu.power", "device=\"0\"", 100.0),
+            ("nvidia_smi_csv", 2_000, "gpu.power", "device=\"0\"", 200.0),
+            ("nvidia_smi_csv", 1_500, "gpu.power", "device=\"1\"", 350.0),
+            ("nvidia_smi_csv", 1_500, "gpu.throttle_reasons", "device=\"1\"", 4.0),
+            ("nvidia_smi_csv", 1_500, "gpu.throttle_share", "device=\"1\",reason=\"sw_power_cap\"", 1.0),
+        ];
+        let evidence = evidence(&rows);
+        let series = &evidence.host["gpu.power{device=\"0\"}"];
+        assert_eq!((series.t_ns.as_slice(), series.value.as_slice()), ([1_000, 2_000].as_slice(), [100.0, 200.0].as_slice()));
+        assert_eq!(evidence.host["gpu.throttle_reasons{device=\"1\"}"].value, [4.0]);
+        // Each device counts once, however often it was looked at.
+        assert_eq!(evidence.figures.typical("gpu.power"), Some(250.0));
+        assert_eq!(evidence.figures.get("gpu.power"), None, "nobody stated it");
+        assert_eq!(evidence.figures.typical("gpu.throttle_reasons").or(evidence.figures.typical("gpu.throttle_share")), None);
+        assert!(evidence.engines.is_empty());
+    }
+
+    #[test]
+    fn a_lone_look_without_time_keeps_its_devices_apart() {
+        let rows = [
+            ("prometheus_text", 0, "gpu.dram_active", "device=\"0\"", 0.25),
+            ("prometheus_text", 0, "gpu.dram_active", "device=\"1\"", 0.75),
+        ];
+        let evidence = evidence(&rows);
+        assert_eq!(evidence.host["gpu.dram_active{device=\"1\"}"].value, [0.75]);
+        assert_eq!(evidence.figures.typical("gpu.dram_active"), Some(0.5));
+    }
+
+    #[test]
+    fn typed_figures_win_and_parts_are_found_by_their_labels() {
+        let rows = [
+            ("dcgmi_dmon", 1_000, "gpu.dram_active", "device=\"0\"", 0.25),
+            ("observations_toml", 0, "gpu.dram_active", "device=\"0\"", 0.7),
+            ("pyspy_raw", 0, "proc.frame_share", "part=\"ipc\",role=\"engine_core\"", 0.4),
+            ("pyspy_raw", 0, "proc.frame_share", "part=\"scheduler\",role=\"engine_core\"", 0.6),
+        ];
+        let evidence = evidence(&rows);
+        assert_eq!(evidence.figures.typical("gpu.dram_active"), Some(0.7));
+        assert_eq!(evidence.figures.get("proc.frame_share{part=\"ipc\",role=\"engine_core\"}"), Some(0.4));
+        assert_eq!(evidence.figures.get("proc.frame_share"), None);
+        assert_eq!(evidence.figures.labelled().count(), 3);
     }
 }

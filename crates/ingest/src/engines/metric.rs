@@ -45,12 +45,14 @@ pub(crate) struct Metric {
     pub(crate) fold: Fold,
     /// Labels added to what the series carries: they tell two families of one signal apart.
     pub(crate) tags: &'static [(&'static str, &'static str)],
-    /// Factor to the base unit.
-    pub(crate) scale: f64,
     /// A second signal that grows with the same series (hits are queries too). Gauges and counters only.
     pub(crate) also: &'static str,
     /// 0 is preferred; a row of rank 1 is dropped in a scrape that also has the rank 0 of the same signal and labels.
     pub(crate) rank: u8,
+    /// What values are multiplied with and then divided by to reach the signal's base unit: two factors keep percent exact.
+    pub(crate) scale: (f64, f64),
+    /// True for a device's own counters: rows get the label `device`, and neither `replica` nor `engine`.
+    pub(crate) is_device: bool,
 }
 
 const fn any(_: &SeriesLabels) -> bool {
@@ -59,7 +61,19 @@ const fn any(_: &SeriesLabels) -> bool {
 
 impl Metric {
     const fn new(name: &'static str, shape: Shape, signal: &'static str) -> Self {
-        Self { name, shape, signal, labels: &[], only: any, fold: Fold::Sum, tags: &[], scale: 1.0, also: "", rank: 0 }
+        Self {
+            name,
+            shape,
+            signal,
+            labels: &[],
+            only: any,
+            fold: Fold::Sum,
+            tags: &[],
+            also: "",
+            rank: 0,
+            scale: (1.0, 1.0),
+            is_device: false,
+        }
     }
 
     /// A level.
@@ -101,15 +115,27 @@ impl Metric {
         self
     }
 
-    /// Brings values to the base unit.
+    /// Values are in this many base units.
     pub(crate) const fn scale(mut self, scale: f64) -> Self {
-        self.scale = scale;
+        self.scale = (scale, 1.0);
         self
     }
 
     /// Counts into a second signal as well.
     pub(crate) const fn also(mut self, signal: &'static str) -> Self {
         self.also = signal;
+        self
+    }
+
+    /// Values are in percent.
+    pub(crate) const fn percent(mut self) -> Self {
+        self.scale = (1.0, 100.0);
+        self
+    }
+
+    /// A device's own counter.
+    pub(crate) const fn device(mut self) -> Self {
+        self.is_device = true;
         self
     }
 

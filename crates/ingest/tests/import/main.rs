@@ -18,4 +18,7 @@ mod order;
 mod secrets;
 mod sets;
 mod shown;
+mod spans;
+mod stacks;
+mod telemetry;
 mod text_metrics;

@@ -33,6 +33,8 @@ const TABLES: &[(&str, Shown)] = &[
     ("samples", samples),
     ("histograms", histograms),
     ("requests", requests),
+    ("spans", spans),
+    ("stacks", stacks),
     ("settings", settings),
     ("logs", logs),
     ("counts", counts),
@@ -103,6 +105,19 @@ fn requests(capture: &Capture) -> String {
         let times: Vec<String> = times.into_iter().chain([it.t_last_token_ns, it.t_done_ns]).map(since).collect();
         let texts = join(capture, &[it.vantage, it.request_id, it.class, it.replica, it.finish], ",");
         format!("{} {texts} {} {:?}/{:?}", it.t_sent_ns, times.join(" "), it.tokens_in, it.tokens_out)
+    })
+}
+
+fn spans(capture: &Capture) -> String {
+    lines(capture.tables.spans.rows(), |it| {
+        let texts = join(capture, &[it.trace_id, it.span_id, it.parent_id, it.name, it.request_id], " | ");
+        format!("span {}+{} {texts}", it.t_start_ns, it.t_end_ns - it.t_start_ns)
+    })
+}
+
+fn stacks(capture: &Capture) -> String {
+    lines(capture.tables.stacks.rows(), |it| {
+        format!("stack {} {} x{} {}", capture.text(it.role), capture.text(it.state), it.weight, capture.text(it.folded))
     })
 }
 

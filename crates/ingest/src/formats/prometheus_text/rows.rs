@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 
 use crate::builder::{Builder, NO_POINT};
 use crate::engines::metric::{Fold, Metric, SeriesLabels, Shape, label};
-use crate::engines::{Engine, Info};
+use crate::engines::{Engine, Info, dcgm};
 
 use super::series::{Catalog, Target};
 
@@ -27,7 +27,7 @@ struct Scalar {
     is_start_time: bool,
     fold: Fold,
     rank: u8,
-    scale: f64,
+    scale: (f64, f64),
     value: f64,
     seen: u32,
     last: Option<f64>,
@@ -80,6 +80,8 @@ pub(super) struct Rows {
     saw_engine: bool,
     saw_gateway: bool,
     saw_model: bool,
+    /// Host of the first device counters of the source.
+    device_host: Option<String>,
 }
 
 impl Rows {
@@ -98,6 +100,7 @@ impl Rows {
             saw_engine: false,
             saw_gateway: false,
             saw_model: false,
+            device_host: None,
         }
     }
 
@@ -119,6 +122,11 @@ impl Rows {
     }
 
     fn row_labels(&mut self, metric: &Metric, engine: &Engine, found: &SeriesLabels, builder: &mut Builder<'_>) -> Name {
+        if metric.is_device {
+            dcgm::note_product(found, builder);
+            let device = dcgm::device_of(found, &mut self.device_host);
+            return builder.intern(&labels::canonical(&[("device", &device)]));
+        }
         let model = label(found, "model_name");
         if !self.saw_model && !model.is_empty() {
             self.saw_model = true;
@@ -191,7 +199,7 @@ impl Rows {
             signal,
             labels,
             rank: metric.rank,
-            scale: metric.scale,
+            scale: metric.scale.0 / metric.scale.1,
             bounds: Vec::new(),
             cumulative: Vec::new(),
             seen: Vec::new(),
@@ -211,7 +219,7 @@ impl Rows {
             });
             return Target::Skip;
         };
-        let bound = bound * metric.scale;
+        let bound = bound * metric.scale.0 / metric.scale.1;
         let at = self.histogram(metric, engine, found, builder);
         let row = &mut self.histograms[at as usize];
         if let Some(bucket) = row.bounds.iter().position(|known| *known == bound) {
@@ -286,7 +294,8 @@ impl Rows {
 
     fn add_scalar(&mut self, at: u32, value: f64, before: Option<f64>) {
         let row = &mut self.scalars[at as usize];
-        let (value, before) = (value * row.scale, before.map(|before| before * row.scale));
+        let (times, over) = row.scale;
+        let (value, before) = (value * times / over, before.map(|before| before * times / over));
         add_or_max(row.fold, &mut row.value, &mut row.seen, self.scrape, value, before);
     }
 

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::builder::Builder;
 use crate::engines::metric::{Metric, SeriesLabels, Shape};
-use crate::engines::{ENGINES, Engine, web};
+use crate::engines::{ENGINES, Engine, dcgm, web};
 
 use super::rows::Rows;
 
@@ -141,8 +141,11 @@ impl Catalog {
             return Target::Skip;
         }
         let engine = &ENGINES[0];
-        if let Some(target) = self.map(web::METRICS, name, &family, engine, &labels, rows, builder) {
-            return target;
+        let device_name = dcgm::upper_name(name);
+        for (metrics, name) in [(web::METRICS, name), (dcgm::METRICS, device_name.as_ref())] {
+            if let Some(target) = self.map(metrics, name, &family, engine, &labels, rows, builder) {
+                return target;
+            }
         }
         self.unmapped(&family, name);
         Target::Skip
