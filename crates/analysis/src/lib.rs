@@ -29,9 +29,12 @@ pub mod record;
 pub mod seats;
 pub mod settlement;
 pub mod situation;
+pub mod slo;
 pub mod stats;
 pub mod symptom;
 pub mod timeline;
+pub mod track_record;
+pub mod triage;
 pub mod verdict;
 pub mod words;
 

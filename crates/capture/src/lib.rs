@@ -6,11 +6,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod content_hash;
 pub mod ids;
 pub mod issues;
 pub mod labels;
 pub mod manifest;
 pub mod names;
+pub mod redact;
 pub mod settings;
 pub mod signals;
 pub mod store;

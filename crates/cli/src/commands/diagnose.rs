@@ -10,6 +10,7 @@ use report::views;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
+use crate::ledger_file::LedgerArgs;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
 use crate::{atomic_file, curves, destination, out, quantity};
 
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SYMPTOM", value_parser = symptoms())]
     symptom: Option<String>,
 
-    /// What counts as slow: ttft=500ms,tpot=50ms
+    /// What counts as slow: ttft=500ms,tpot.p95=50ms; a mean, or a percentile
     #[arg(long, value_name = "LIMITS", value_parser = limits)]
     slo: Option<Limits>,
 
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     exit_zero: bool,
 
     #[command(flatten)]
+    ledger: LedgerArgs,
+
+    #[command(flatten)]
     pace: Pace,
 }
 
@@ -81,7 +85,8 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let baseline = if args.baseline.is_empty() { None } else { Some(evidence::read(&args.baseline, args.pace)?) };
     let slo = args.slo.clone().unwrap_or_default().0;
     let options = DiagnoseOptions { symptom: args.symptom.clone(), slo, baseline: baseline.as_ref() };
-    let report = diagnose(&capture, &options);
+    let mut report = diagnose(&capture, &options);
+    report.trust.track_record = args.ledger.read()?.beside(&report);
     let text = if args.json {
         views::json::render(&report)
     } else if args.markdown {

@@ -104,3 +104,8 @@ fn twins_exist_and_know_each_other() {
         assert_eq!(twin.map(|twin| twin.twin.as_str()), Some(case.name().as_str()), "twin `{}` of {}", case.twin, case.name());
     }
 }
+
+/// The evidence of a case by its name (`batch_cap_reached/recorded`).
+pub(crate) fn artifacts(name: &str) -> PathBuf {
+    all().into_iter().find(|case| case.name() == name).unwrap_or_else(|| panic!("no case `{name}`")).artifacts()
+}
