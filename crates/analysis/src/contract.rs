@@ -658,6 +658,12 @@ pub struct Verification {
     pub why: String,
     /// Hypothesis tested, `none` when the BEFORE report had none.
     pub hypothesis: String,
+    /// Failure mode that stated it, empty when none did.
+    #[serde(default)]
+    pub check: String,
+    /// What it said to change, empty when none did.
+    #[serde(default)]
+    pub change: String,
     /// Settings that differ between the runs.
     pub changed: Vec<ChangedSetting>,
     /// Prediction by prediction.

@@ -10,8 +10,7 @@ use capture::content_hash::sha256_of;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{Finding, Outcome, Report, Status, TrackRecord, Verification};
-use crate::diagnose::{DiagnoseOptions, diagnose};
+use crate::contract::{Outcome, Report, Status, TrackRecord, Verification};
 
 /// Schema id of an [`Entry`].
 pub const LEDGER_SCHEMA: &str = "inferoscope.ledger/1";
@@ -65,23 +64,21 @@ impl Entry {
 
 /// The entry of a verification; `None` where the first run stated no hypothesis, so nothing was predicted.
 pub fn entry(before: &Capture, after: &Capture, verification: &Verification, time_ns: i64) -> Option<Entry> {
-    let report = diagnose(before, &DiagnoseOptions::default());
-    let (finding, hypothesis) = report.findings.iter().find_map(|finding| {
-        let stated = finding.hypotheses.iter().find(|stated| stated.id == verification.hypothesis)?;
-        Some((finding, stated))
-    })?;
+    if verification.check.is_empty() {
+        return None;
+    }
     let decisive = verification.predictions.iter().find(|row| row.prediction.primary);
-    let stated = hypothesis.predictions.iter().find(|prediction| prediction.primary);
-    let predicted = decisive.map(|row| &row.prediction).or(stated);
+    let predicted = decisive.map(|row| &row.prediction);
+    let subject = &before.manifest.subject;
     Some(Entry {
         schema: LEDGER_SCHEMA.into(),
-        key: key(before, after, finding, &verification.hypothesis),
+        key: key(before, after, verification),
         time_ns,
-        check: finding.check.clone(),
+        check: verification.check.clone(),
         hypothesis: verification.hypothesis.clone(),
-        change: hypothesis.change.instruction.clone(),
-        engine: report.subject.engine.clone(),
-        engine_version: report.subject.engine_version.clone(),
+        change: verification.change.clone(),
+        engine: subject.engine.clone(),
+        engine_version: subject.engine_version.clone(),
         signal: predicted.map(|prediction| prediction.signal.clone()).unwrap_or_default(),
         unit: predicted.map(|prediction| prediction.unit.clone()).unwrap_or_default(),
         predicted: predicted.and_then(|prediction| prediction.to),
@@ -91,8 +88,8 @@ pub fn entry(before: &Capture, after: &Capture, verification: &Verification, tim
     })
 }
 
-fn key(before: &Capture, after: &Capture, finding: &Finding, hypothesis: &str) -> String {
-    let mut key = sha256_of(&[&before.content_sha256(), &after.content_sha256(), &finding.check, hypothesis]);
+fn key(before: &Capture, after: &Capture, verification: &Verification) -> String {
+    let mut key = sha256_of(&[&before.content_sha256(), &after.content_sha256(), &verification.check, &verification.hypothesis]);
     key.truncate(32);
     key
 }

@@ -140,7 +140,9 @@ impl TableVisitor for Redactor<'_> {
         for (column, values) in table.columns_mut() {
             let policy = policy::of(T::NAME, column);
             if let (ColumnMut::Name(names), Some(policy)) = (values, policy) {
-                names.iter_mut().for_each(|name| *name = self.renamed(policy, *name));
+                for name in names {
+                    *name = self.renamed(policy, *name);
+                }
             }
         }
         Ok(())

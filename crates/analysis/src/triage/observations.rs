@@ -48,16 +48,15 @@ fn known(triage: &Triage) -> impl Iterator<Item = (&'static Question, &str)> {
 }
 
 fn signals(triage: &Triage, arm: Arm) -> String {
-    known(triage)
-        .filter(|(question, _)| question.arm == arm && !question.signal.is_empty())
-        .map(|(question, answer)| {
-            let value = match question.kind {
-                Kind::YesNo => (answer == "yes").to_string(),
-                _ => quoted(answer),
-            };
-            format!("{} = {value}\n", quoted(question.signal))
-        })
-        .collect()
+    let mut text = String::new();
+    for (question, answer) in known(triage).filter(|(question, _)| question.arm == arm && !question.signal.is_empty()) {
+        let value = match question.kind {
+            Kind::YesNo => (answer == "yes").to_string(),
+            _ => quoted(answer),
+        };
+        text.push_str(&format!("{} = {value}\n", quoted(question.signal)));
+    }
+    text
 }
 
 /// A TOML string.

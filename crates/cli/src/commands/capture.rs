@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use analysis::hardware_bound;
 use anyhow::Context as _;
 use capture::Capture;
+use capture::content_hash::hex;
 use capture::redact::Redaction;
 use report::clean;
 
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn redact(capture: &mut Capture) -> anyhow::Result<()> {
     let mut random = [0u8; 32];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).context("could not read random bytes for the salt")?;
-    let salt: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let salt = hex(&random);
     let model = |name: &str| hardware_bound::public_model(name).map(str::to_string);
     let device = |name: &str| hardware_bound::public_device(name).map(str::to_string);
     capture.redact(&Redaction { salt: &salt, model: &model, device: &device });

@@ -57,7 +57,9 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
         views::verify::render(&verification, screen.options(None))
     };
     out::print(&text)?;
-    if let Some(entry) = track_record::entry(&before, &after, &verification, now_ns()) {
+    if args.ledger.path().is_some()
+        && let Some(entry) = track_record::entry(&before, &after, &verification, now_ns())
+    {
         args.ledger.append(&entry)?;
     }
     Ok(verification.outcome.into())

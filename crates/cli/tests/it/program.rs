@@ -19,14 +19,15 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
+/// Runs so far; each has a ledger of its own, neither the person's nor another test's past predictions.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
 /// The program with a clean environment.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferoscope"));
     for name in ["COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "LANG", "LC_ALL"] {
         command.env_remove(name);
     }
-    // A ledger of its own for every run: neither the person's nor another test's past predictions.
-    static RUNS: AtomicUsize = AtomicUsize::new(0);
     let own = format!("data/{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     command.env("XDG_DATA_HOME", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(own));
     command.stdin(Stdio::null());

@@ -13,7 +13,9 @@ use crate::{cases, program};
 const PLANTED: &[&str] = &[
     "zeus-prod-17",
     "acme-private",
-    "roberta",
+    "order-roberta-7",
+    "/home/roberta",
+    "by roberta",
     "vip-customers",
     "Quarterly",
     "midnight-rollout",
@@ -37,12 +39,9 @@ fn plant(folder: &Path) {
     };
     write("zeus-prod-17_metrics.prom", (0..20).map(|at| scrape(at, at)).collect());
     let request = |at: i64| {
-        let t = 1_760_000_000_000_000_000i64 + at * 1_000_000_000;
+        let (t, class) = (1_760_000_000 + at, if at % 2 == 0 { "vip-customers" } else { "everybody" });
         format!(
-            "{{\"id\":\"roberta-{at}\",\"class\":\"{}\",\"t_sent_ns\":{t},\"t_first_ns\":{},\"t_done_ns\":{},\"tokens_in\":10,\"tokens_out\":5}}\n",
-            if at % 2 == 0 { "vip-customers" } else { "everybody" },
-            t + 200_000_000,
-            t + 900_000_000
+            "{{\"i\":\"order-roberta-{at}\",\"attempt\":0,\"class\":\"{class}\",\"start\":{t}.0,\"first\":{t}.2,\"end\":{t}.9,\"prompt_tokens\":10,\"output_tokens\":5,\"ok\":true}}\n"
         )
     };
     write("client.jsonl", (0..20).map(request).collect());
