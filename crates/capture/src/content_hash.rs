@@ -93,7 +93,7 @@ impl Hasher<'_> {
             ColumnRef::Source(_) => {}
             ColumnRef::ListF64(lists) => self.values(lists, |list, bytes| {
                 bytes.extend((list.len() as u64).to_le_bytes());
-                list.iter().for_each(|value| bytes.extend(value.to_bits().to_le_bytes()));
+                bytes.extend(list.iter().flat_map(|value| value.to_bits().to_le_bytes()));
             }),
         }
     }
