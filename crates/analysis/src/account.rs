@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::evidence::{Evidence, RequestRow};
 use crate::phase::Phase;
+use crate::slo::Latencies;
 
 /// Where the time of a population of requests went.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +37,8 @@ pub struct RequestAccount {
     pub lifetime: bool,
     /// Requests the server finished over requests the client saw, where both are used.
     pub server_over_client: Option<f64>,
+    /// Distributions beside the means, for limits on percentiles.
+    pub latencies: Latencies,
 }
 
 /// What an account is of.
@@ -114,13 +117,14 @@ impl RequestAccount {
         let all: Vec<&RequestRow> =
             evidence.client.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
         let (rows, server) = same_population(evidence, all, server);
-        if rows.len() >= 2 {
+        let account = if rows.len() >= 2 {
             from_client(evidence, &rows, server.as_ref())
         } else if let Some(server) = server {
             from_server(&server)
         } else {
             typed::read(evidence, baseline)
-        }
+        };
+        Self { latencies: Latencies::read(evidence), ..account }
     }
 }
 
@@ -303,6 +307,7 @@ fn from_client(evidence: &Evidence, rows: &[&RequestRow], server: Option<&Server
         unattributed_first_ns: first.left_ns,
         lifetime: server.is_some_and(|server| server.lifetime),
         server_over_client: server.map(|server| server.n / n),
+        latencies: Latencies::default(),
     }
 }
 

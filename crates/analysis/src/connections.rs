@@ -60,19 +60,10 @@ mod tests {
     fn row(asked: i64, got: i64, done: i64) -> RequestRow {
         RequestRow {
             t_sent_ns: asked,
-            t_intended_ns: None,
             t_connected_ns: Some(got),
-            t_upstream_sent_ns: None,
-            t_upstream_first_ns: None,
-            t_queued_ns: None,
-            t_scheduled_ns: None,
-            t_first_ns: None,
             t_done_ns: Some(done),
-            tokens_in: None,
-            tokens_out: None,
             ok: true,
-            attempt: 0,
-            new_connection: None,
+            ..RequestRow::default()
         }
     }
 

@@ -593,6 +593,34 @@ pub struct Trust {
     pub clock_error_ns: Option<i64>,
     /// Anything else worth a word.
     pub remarks: Vec<String>,
+    /// How past predictions of the checks this report leans on came out; empty when none was ever verified here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub track_record: Vec<TrackRecord>,
+}
+
+/// How past predictions of one check came out on one version of an engine, each pair of runs counted once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrackRecord {
+    /// Failure mode.
+    pub check: String,
+    /// Engine, empty when unknown.
+    pub engine: String,
+    /// Its version, empty when unknown.
+    pub engine_version: String,
+    /// Hypotheses verified.
+    pub verified: u64,
+    /// Of them, moved as predicted.
+    pub confirmed: u64,
+    /// Of them, did not.
+    pub refuted: u64,
+    /// Of them, too short or too noisy to say.
+    pub inconclusive: u64,
+    /// Of them, runs that differ in more than the change.
+    pub not_comparable: u64,
+    /// Comparable ones with a predicted interval and a measured value.
+    pub with_interval: u64,
+    /// Of those, the measured value fell inside the interval.
+    pub inside: u64,
 }
 
 /// One issue with the input.
@@ -640,6 +668,12 @@ pub struct Verification {
     pub why: String,
     /// Hypothesis tested, `none` when the BEFORE report had none.
     pub hypothesis: String,
+    /// Failure mode that stated it, empty when none did.
+    #[serde(default)]
+    pub check: String,
+    /// What it said to change, empty when none did.
+    #[serde(default)]
+    pub change: String,
     /// Settings that differ between the runs.
     pub changed: Vec<ChangedSetting>,
     /// Prediction by prediction.

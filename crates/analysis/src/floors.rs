@@ -13,6 +13,9 @@ use crate::evidence::Evidence;
 use crate::law::Law;
 use crate::load::Load;
 use crate::phase::Phase;
+use crate::slo;
+
+pub use crate::slo::{LimitSet, measured_limits};
 
 /// Floors per phase, s per request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,22 +91,21 @@ impl Floors {
     }
 
     /// Raises the floors to what the user accepts, which is not loss: time to first token (`*.ttft`), time per token
-    /// (`*.tpot`, `*.itl`) and whole request (`*.e2e`). Limits on means; returns the ones it cannot use.
+    /// (`*.tpot`, `*.itl`) and whole request (`*.e2e`). Limits on means; one on a percentile says nothing about the mean
+    /// and leaves the floors alone. Returns the limits that cannot be told, each with the reason.
     pub fn accept(&mut self, account: &RequestAccount, load: &Load, slo: &BTreeMap<String, f64>) -> Vec<String> {
-        let mut unused = Vec::new();
         for (signal, &limit_s) in slo {
-            let quantity = signal.strip_suffix(".mean").unwrap_or(signal).rsplit('.').next().unwrap_or_default();
-            match quantity {
-                "ttft" => self.raise(account, limit_s, Phase::before_first_token),
-                "tpot" | "itl" => {
+            match slo::parts(signal) {
+                ("ttft", None) => self.raise(account, limit_s, Phase::before_first_token),
+                ("tpot" | "itl", None) => {
                     let tokens = load.output_tokens.unwrap_or(0.0) - 1.0;
                     self.raise(account, limit_s * tokens.max(0.0), |phase| phase == Phase::Decode);
                 }
-                "e2e" => self.raise(account, limit_s, |_| true),
-                _ => unused.push(signal.clone()),
+                ("e2e", None) => self.raise(account, limit_s, |_| true),
+                _ => {}
             }
         }
-        unused
+        slo::undecided(account, load, slo)
     }
 
     /// Stretches the floors of some phases so that they add up to `limit_s`, in proportion to what exceeds them.
@@ -120,48 +122,6 @@ impl Floors {
         }
         self.from = "slo";
     }
-}
-
-/// A limit the user set on a mean, and the mean.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitSet {
-    /// `TTFT`, `TPOT`, `e2e`.
-    pub name: &'static str,
-    /// Limit, s.
-    pub limit_s: f64,
-    /// Measured mean, s.
-    pub measured_s: f64,
-}
-
-impl LimitSet {
-    /// True when the mean is above the limit.
-    pub fn is_broken(&self) -> bool {
-        self.measured_s > self.limit_s
-    }
-
-    /// `TTFT 136 ms, limit 50.0 ms`.
-    pub fn text(&self) -> String {
-        format!("{} {}, limit {}", self.name, crate::words::seconds(self.measured_s), crate::words::seconds(self.limit_s))
-    }
-}
-
-/// The limits that can be compared with a mean of this account.
-pub fn measured_limits(account: &RequestAccount, load: &Load, slo: &BTreeMap<String, f64>) -> Vec<LimitSet> {
-    if account.is_empty() {
-        return Vec::new();
-    }
-    let tokens = (load.output_tokens.unwrap_or(0.0) - 1.0).max(0.0);
-    slo.iter()
-        .filter_map(|(signal, &limit_s)| {
-            let (name, measured_s) = match signal.strip_suffix(".mean").unwrap_or(signal).rsplit('.').next().unwrap_or_default() {
-                "ttft" => ("TTFT", account.first_token_mean_s()),
-                "tpot" | "itl" if tokens > 0.0 => ("TPOT", account.mean_s(Phase::Decode) / tokens),
-                "e2e" => ("e2e", account.total_mean_s()),
-                _ => return None,
-            };
-            Some(LimitSet { name, limit_s, measured_s })
-        })
-        .collect()
 }
 
 /// Typed numbers rarely hold a floor; an arm with one request at a time does.

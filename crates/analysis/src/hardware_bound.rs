@@ -20,6 +20,19 @@ pub struct Hardware {
     deployment: Deployment,
 }
 
+/// The public name of the model that a name or path means; `None` when it is none of the table.
+pub fn public_model(name: &str) -> Option<&'static str> {
+    let known = model::models::find(name)?;
+    // A name that would not lead back to the same row says less than a hash.
+    model::models::find(&known.name).filter(|again| again.name == known.name).map(|known| known.name.as_str())
+}
+
+/// The public name of the device that a name means; `None` when it is none of the table.
+pub fn public_device(name: &str) -> Option<&'static str> {
+    let known = model::hardware::find(name)?;
+    model::hardware::find(&known.id).filter(|again| again.id == known.id).map(|known| known.id.as_str())
+}
+
 /// Distance of a measured step from its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distance {

@@ -40,10 +40,13 @@ pub mod seats;
 pub mod settlement;
 pub mod sharding;
 pub mod situation;
+pub mod slo;
 pub mod stats;
 pub mod symptom;
 pub mod text_work;
 pub mod timeline;
+pub mod track_record;
+pub mod triage;
 pub mod verdict;
 pub mod words;
 

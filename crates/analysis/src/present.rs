@@ -259,11 +259,10 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
             words::digits(1.0 / distance.factor)
         ));
     }
-    if !situation.unused_limits.is_empty() {
-        remarks
-            .push(format!("limits not used, since only means of TTFT, TPOT and e2e are compared: {}", situation.unused_limits.join(", ")));
-    }
     remarks.extend(clock_remarks(capture));
+    remarks.extend(situation.unused_limits.iter().map(|limit| format!("limit not decided: {limit}")));
+    let percentiles = situation.limits.iter().filter(|limit| limit.name.contains(' '));
+    remarks.extend(percentiles.map(|limit| format!("limit {}: {}", if limit.is_broken() { "broken" } else { "kept" }, limit.text())));
     let (little_gap, little_tolerance) = situation.load.little.unzip();
     let resets: i64 =
         capture.tables.issues.rows().filter(|issue| capture.text(issue.code) == "counter_reset").map(|issue| issue.count).sum();
@@ -274,6 +273,7 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         counter_resets: resets.max(0) as u64,
         clock_error_ns: capture.manifest.clocks.iter().map(|clock| clock.error_ns).filter(|&error_ns| error_ns < UNKNOWN_ERROR_NS).max(),
         remarks,
+        track_record: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ mod measure;
 
 use capture::Capture;
 
-use crate::contract::{ChangedSetting, Direction, Hypothesis, Outcome, Prediction, PredictionOutcome, VERIFY_SCHEMA, Verification};
+use crate::contract::{ChangedSetting, Direction, Hypothesis, Outcome, Prediction, PredictionOutcome, Report, VERIFY_SCHEMA, Verification};
 use crate::diagnose::{DiagnoseOptions, diagnose};
 use crate::evidence::Evidence;
 use crate::predict::Movement;
@@ -21,10 +21,21 @@ pub const PRACTICAL_NOISE: f64 = 0.03;
 
 /// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
 pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
+    let report = diagnose(before, &DiagnoseOptions::default());
+    let verification = against(before, after, hypothesis, &report);
+    let stated = report.findings.iter().find_map(|finding| {
+        let stated = finding.hypotheses.iter().find(|stated| stated.id == verification.hypothesis)?;
+        Some((finding.check.clone(), stated.change.instruction.clone()))
+    });
+    let (check, change) = stated.unwrap_or_default();
+    Verification { check, change, ..verification }
+}
+
+fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: &Report) -> Verification {
     let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
     let mut changed = changed_settings(&b, &a);
     changed.extend(changed_route(&b, &a));
-    let (id, chosen) = match choose(before, hypothesis) {
+    let (id, chosen) = match choose(report, hypothesis) {
         Ok(chosen) => chosen,
         Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
     };
@@ -48,7 +59,7 @@ pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Ve
     } else {
         overall(&predictions)
     };
-    Verification { schema: VERIFY_SCHEMA.into(), outcome, why, hypothesis: id, changed, predictions, comparability }
+    Verification { predictions, ..refuse(outcome, why, &id, changed, comparability) }
 }
 
 /// True when every source of one run is also the other's, byte for byte.
@@ -60,12 +71,15 @@ fn same_evidence(before: &Capture, after: &Capture) -> bool {
     !b.is_empty() && b == a
 }
 
+/// A verification without a prediction judged.
 fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedSetting>, comparability: Vec<String>) -> Verification {
     Verification {
         schema: VERIFY_SCHEMA.into(),
         outcome,
         why,
         hypothesis: hypothesis.into(),
+        check: String::new(),
+        change: String::new(),
         changed,
         predictions: Vec::new(),
         comparability,
@@ -73,8 +87,7 @@ fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedS
 }
 
 /// The hypothesis asked for; without one the first of the first report; `None` when that report has none.
-fn choose(before: &Capture, wanted: Option<&str>) -> Result<(String, Option<Hypothesis>), String> {
-    let report = diagnose(before, &DiagnoseOptions::default());
+fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypothesis>), String> {
     let all: Vec<&Hypothesis> = report.findings.iter().flat_map(|finding| &finding.hypotheses).collect();
     match wanted {
         Some(id) => match all.iter().find(|hypothesis| hypothesis.id == id) {

@@ -7,11 +7,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod clock_events;
+pub mod content_hash;
 pub mod ids;
 pub mod issues;
 pub mod labels;
 pub mod manifest;
 pub mod names;
+pub mod redact;
 pub mod settings;
 pub mod signals;
 pub mod store;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{capture, completions, diagnose, explain, signals, verify};
+use crate::commands::{capture, completions, diagnose, explain, ledger, signals, triage, verify};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Diagnose(diagnose::Args),
     Capture(capture::Args),
     Verify(verify::Args),
+    Triage(triage::Args),
+    Ledger(ledger::Args),
     Explain(explain::Args),
     Signals(signals::Args),
     Completions(completions::Args),

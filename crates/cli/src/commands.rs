@@ -4,7 +4,9 @@ pub(crate) mod capture;
 pub(crate) mod completions;
 pub(crate) mod diagnose;
 pub(crate) mod explain;
+pub(crate) mod ledger;
 pub(crate) mod signals;
+pub(crate) mod triage;
 pub(crate) mod verify;
 
 use crate::args::{Args, Command};
@@ -18,6 +20,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(args, &screen),
         Command::Capture(args) => capture::run(args),
         Command::Verify(args) => verify::run(args, &screen),
+        Command::Triage(args) => triage::run(args, &screen),
+        Command::Ledger(args) => ledger::run(args),
         Command::Explain(args) => explain::run(args, &screen),
         Command::Signals(args) => signals::run(args),
         Command::Completions(args) => completions::run(args),

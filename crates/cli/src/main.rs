@@ -9,6 +9,7 @@ mod curves;
 mod destination;
 mod evidence;
 mod exit;
+mod ledger_file;
 mod out;
 mod progress;
 mod quantity;

@@ -20,7 +20,21 @@ pub(super) fn render() -> anyhow::Result<String> {
 
 fn screen() -> anyhow::Result<String> {
     ensure!(root().join(EXAMPLE).is_dir(), "`{EXAMPLE}` is missing");
-    let words = ["run", "--quiet", "--package", "cli", "--", "diagnose", EXAMPLE, "--width", "80", "--color", "never", "--exit-zero"];
+    let words = [
+        "run",
+        "--quiet",
+        "--package",
+        "cli",
+        "--",
+        "diagnose",
+        EXAMPLE,
+        "--width",
+        "80",
+        "--color",
+        "never",
+        "--exit-zero",
+        "--no-ledger",
+    ];
     let output = cargo(&words).output().context("could not start cargo")?;
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`diagnose {EXAMPLE}` failed: {}", told.trim());

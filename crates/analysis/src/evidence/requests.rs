@@ -5,7 +5,7 @@ use capture::Capture;
 use super::Evidence;
 
 /// One finished attempt as one vantage saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestRow {
     /// Sent (client) or received (gateway), host clock, ns.
     pub t_sent_ns: i64,

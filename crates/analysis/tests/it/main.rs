@@ -3,5 +3,6 @@
 
 mod arbiter;
 mod attribution;
+mod paths;
 mod synthetic;
 mod verify;

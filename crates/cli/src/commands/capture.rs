@@ -1,10 +1,15 @@
 //! `inferoscope capture`: evidence in, one capture on disk out.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use analysis::hardware_bound;
 use anyhow::Context as _;
 use capture::Capture;
+use capture::content_hash::hex;
+use capture::redact::Redaction;
 use report::clean;
 
 use crate::evidence::{self, Pace};
@@ -26,6 +31,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "X.capture")]
     output: PathBuf,
 
+    /// Make it fit to be shown to strangers: numbers, settings and salted hashes stay, texts and names do not
+    #[arg(long)]
+    redact: bool,
+
     #[command(flatten)]
     pace: Pace,
 
@@ -36,10 +45,24 @@ pub(crate) struct Args {
 /// Writes the capture and says what is in it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     destination::check_capture(&args.output, &args.inputs)?;
-    let capture = evidence::read_with(&args.inputs, args.pace, &args.stored)?;
+    let mut capture = evidence::read_with(&args.inputs, args.pace, &args.stored)?;
+    if args.redact {
+        redact(&mut capture)?;
+    }
     capture::store::write(&capture, &args.output).with_context(|| format!("could not write capture `{}`", args.output.display()))?;
     out::print(&summary(&capture, &args.output))?;
     Ok(Exit::Done)
+}
+
+/// Redacts with a salt that nobody keeps.
+fn redact(capture: &mut Capture) -> anyhow::Result<()> {
+    let mut random = [0u8; 32];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).context("could not read random bytes for the salt")?;
+    let salt = hex(&random);
+    let model = |name: &str| hardware_bound::public_model(name).map(str::to_string);
+    let device = |name: &str| hardware_bound::public_device(name).map(str::to_string);
+    capture.redact(&Redaction { salt: &salt, model: &model, device: &device });
+    Ok(())
 }
 
 fn summary(capture: &Capture, path: &Path) -> String {

@@ -10,6 +10,7 @@ use report::views;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
+use crate::ledger_file::LedgerArgs;
 use crate::screen::{MAX_WIDTH, MIN_WIDTH, Screen};
 use crate::stored::StoredArgs;
 use crate::{atomic_file, curves, destination, out, quantity};
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SYMPTOM", value_parser = symptoms())]
     symptom: Option<String>,
 
-    /// What counts as slow: ttft=500ms,tpot=50ms
+    /// What counts as slow: ttft=500ms,tpot.p95=50ms; a mean, or a percentile
     #[arg(long, value_name = "LIMITS", value_parser = limits)]
     slo: Option<Limits>,
 
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// Exit with 0 whatever the verdict; 2 stays for what could not run
     #[arg(long)]
     exit_zero: bool,
+
+    #[command(flatten)]
+    ledger: LedgerArgs,
 
     #[command(flatten)]
     pace: Pace,
@@ -85,7 +89,8 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let baseline = if args.baseline.is_empty() { None } else { Some(evidence::read(&args.baseline, args.pace)?) };
     let slo = args.slo.clone().unwrap_or_default().0;
     let options = DiagnoseOptions { symptom: args.symptom.clone(), slo, baseline: baseline.as_ref() };
-    let report = diagnose(&capture, &options);
+    let mut report = diagnose(&capture, &options);
+    report.trust.track_record = args.ledger.read()?.beside(&report);
     let text = if args.json {
         views::json::render(&report)
     } else if args.markdown {

@@ -2,20 +2,23 @@
 
 use std::ffi::OsString;
 use std::slice;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use analysis::DiagnoseOptions;
+use analysis::{DiagnoseOptions, track_record};
 use anyhow::bail;
 use capture::Capture;
 use report::views;
 
 use crate::evidence::{self, Pace};
 use crate::exit::Exit;
+use crate::ledger_file::LedgerArgs;
 use crate::out;
 use crate::screen::Screen;
 
 /// Hold a prediction against what happened
 ///
-/// Diagnoses BEFORE, takes the predictions of its hypothesis and compares them with AFTER, one by one.
+/// Diagnoses BEFORE, takes the predictions of its hypothesis and compares them with AFTER, one by one. The outcome is kept
+/// in a ledger on this machine (`inferoscope ledger`), which later predictions are shown beside.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 confirmed, 1 refuted, 3 inconclusive, 4 not comparable, 2 could not run")]
 pub(crate) struct Args {
@@ -32,6 +35,9 @@ pub(crate) struct Args {
     /// Print the outcome as one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    ledger: LedgerArgs,
 
     #[command(flatten)]
     pace: Pace,
@@ -51,7 +57,17 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
         views::verify::render(&verification, screen.options(None))
     };
     out::print(&text)?;
+    if args.ledger.path().is_some()
+        && let Some(entry) = track_record::entry(&before, &after, &verification, now_ns())
+    {
+        args.ledger.append(&entry)?;
+    }
     Ok(verification.outcome.into())
+}
+
+fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A hypothesis nobody stated cannot be tested; said before AFTER is read.

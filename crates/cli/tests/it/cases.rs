@@ -108,3 +108,8 @@ fn twins_exist_and_know_each_other() {
         assert!(!is_fault || answer == Some("clear"), "{} is {answer:?} in its fixed twin `{}`", case.check, case.twin);
     }
 }
+
+/// The evidence of a case by its name (`batch_cap_reached/recorded`).
+pub(crate) fn artifacts(name: &str) -> PathBuf {
+    all().into_iter().find(|case| case.name() == name).unwrap_or_else(|| panic!("no case `{name}`")).artifacts()
+}

@@ -44,3 +44,13 @@ fn of_signals() {
 fn of_completions() {
     check(&["completions"], &expect_file!["help/completions.txt"]);
 }
+
+#[test]
+fn of_triage() {
+    check(&["triage"], &expect_file!["help/triage.txt"]);
+}
+
+#[test]
+fn of_ledger() {
+    check(&["ledger"], &expect_file!["help/ledger.txt"]);
+}

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than any run takes on a loaded machine; a hang ends here.
@@ -18,12 +19,17 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
+/// Runs so far; each has a ledger of its own, neither the person's nor another test's past predictions.
+static RUNS: AtomicUsize = AtomicUsize::new(0);
+
 /// The program with a clean environment.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferoscope"));
     for name in ["COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "LANG", "LC_ALL"] {
         command.env_remove(name);
     }
+    let own = format!("data/{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    command.env("XDG_DATA_HOME", PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(own));
     command.stdin(Stdio::null());
     command
 }

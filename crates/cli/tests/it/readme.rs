@@ -31,3 +31,13 @@ fn every_verb_in_the_table_exists() {
         assert_eq!(program::run([name, "--help"]).code, 0, "{name}");
     }
 }
+
+#[test]
+fn the_answers_settle_a_triage() {
+    let folder = tempfile::tempdir().unwrap();
+    let answers = folder.path().join("answers.toml");
+    fs::write(&answers, block("toml", "server_ttft")).unwrap();
+    let run = program::run(["triage".as_ref(), "--answers".as_ref(), answers.as_os_str()]);
+    assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("settled by `"), "{}", run.stdout);
+}

@@ -118,6 +118,7 @@ pub(crate) fn open_loop_32() -> Report {
             counter_resets: 0,
             clock_error_ns: None,
             remarks: vec![],
+            track_record: vec![],
         },
         next: "inferoscope verify before.capture after.capture --hypothesis h1".into(),
         ..empty()

@@ -30,6 +30,8 @@ pub(crate) fn confirmed() -> Verification {
         outcome: Outcome::Confirmed,
         why: "TTFT mean fell from 2.51 s to 0.14 s, inside the predicted 0.10..0.20 s; no guard moved past its interval".into(),
         hypothesis: "h1".into(),
+        check: "batch_cap_reached".into(),
+        change: "--max-num-seqs 64".into(),
         changed: vec![ChangedSetting { key: "config.max_num_seqs".into(), before: "32".into(), after: "64".into() }],
         predictions: predictions
             .into_iter()

@@ -12,6 +12,8 @@ const OTHER_CHANGES: usize = 2;
 const EXPECTED: usize = "throughput  ".len();
 /// Cleared checks with their margins on the screen.
 const MARGINS: usize = 4;
+/// Rows of past predictions on the screen.
+const TRACK_RECORDS: usize = 3;
 /// Predictions on the screen.
 const PREDICTIONS: usize = 6;
 
@@ -23,6 +25,7 @@ pub(super) fn write(screen: &mut Screen, report: &Report) {
     };
     write_change(screen, "do", first);
     write_expectation(screen, first);
+    write_track_record(screen, report);
     for other in phrases::cause(report).iter().flat_map(|cause| &cause.hypotheses).skip(1).take(OTHER_CHANGES) {
         write_change(screen, "or", other);
     }
@@ -56,6 +59,36 @@ fn write_expectation(screen: &mut Screen, advice: &Hypothesis) {
         lines.push(format!("{:<EXPECTED$}{line}", if at == 0 { "throughput" } else { "" }));
     }
     screen.hang("expect", &lines, Style::Plain);
+}
+
+/// How past predictions of the same kind came out, where any was verified.
+fn write_track_record(screen: &mut Screen, report: &Report) {
+    let counted = |count: u64, word: &str| (count > 0).then(|| format!("{count} {word}"));
+    let rows: Vec<String> = report
+        .trust
+        .track_record
+        .iter()
+        .take(TRACK_RECORDS)
+        .map(|row| {
+            let names = [&row.check, &row.engine, &row.engine_version].map(|name| clean::name(name, phrases::NAME_LIMIT));
+            let outcomes = [
+                counted(row.confirmed, "confirmed"),
+                counted(row.refuted, "refuted"),
+                counted(row.inconclusive, "inconclusive"),
+                counted(row.not_comparable, "not comparable"),
+            ];
+            let outcomes: Vec<String> = outcomes.into_iter().flatten().collect();
+            let inside = if row.with_interval == 0 {
+                String::new()
+            } else {
+                format!("; measured inside the interval {} of {} times", row.inside, row.with_interval)
+            };
+            format!("{}: {} verified, {}{inside}", names.join(" ").trim_end(), row.verified, outcomes.join(", "))
+        })
+        .collect();
+    for (at, row) in rows.iter().enumerate() {
+        screen.labelled(if at == 0 { "so far" } else { "" }, row, Style::Plain);
+    }
 }
 
 /// Pairs side by side; `None` when they do not fit or there are too few to need it.

@@ -1,0 +1,170 @@
+//! What becomes of the text in each column of each table.
+
+use crate::labels;
+use crate::settings::{REDACTED, SOURCES};
+use crate::signals::resolve;
+
+use super::{Redaction, words};
+
+/// What becomes of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Policy {
+    /// A salted hash.
+    Hash,
+    /// Nothing.
+    Drop,
+    /// Kept when it is a small number, else hashed: replica `0`, device `3`.
+    Index,
+    /// Kept when the program itself uses the word, else hashed.
+    Word,
+    /// Kept when it is a signal, else hashed.
+    Signal,
+    /// Label text: known keys, each value by itself.
+    Labels,
+    /// `key=value` pairs: those whose value is a number or a word of the program.
+    Fields,
+    /// `line 12`.
+    Place,
+    /// Where a setting was read, without the details.
+    Origin,
+    /// The public name of a device, else a hash.
+    Device,
+    /// Frames of a stack, each hashed by itself.
+    Frames,
+}
+
+/// Columns that are not simply hashed.
+const POLICIES: &[(&str, &str, Policy)] = &[
+    ("runs", "changed", Policy::Drop),
+    ("runs", "flags", Policy::Drop),
+    ("runs", "varied_signal", Policy::Signal),
+    ("runs", "device", Policy::Device),
+    ("samples", "signal", Policy::Signal),
+    ("samples", "labels", Policy::Labels),
+    ("histograms", "signal", Policy::Signal),
+    ("histograms", "labels", Policy::Labels),
+    ("requests", "vantage", Policy::Word),
+    ("requests", "replica", Policy::Index),
+    ("requests", "finish", Policy::Word),
+    ("chunks", "vantage", Policy::Word),
+    ("steps", "replica", Policy::Index),
+    ("steps", "phase", Policy::Word),
+    ("device_events", "category", Policy::Word),
+    ("host_events", "kind", Policy::Word),
+    ("stacks", "role", Policy::Word),
+    ("stacks", "state", Policy::Word),
+    ("stacks", "folded", Policy::Frames),
+    ("settings", "replica", Policy::Index),
+    ("settings", "origin", Policy::Origin),
+    ("logs", "replica", Policy::Index),
+    ("logs", "level", Policy::Word),
+    ("logs", "file", Policy::Drop),
+    ("logs", "kind", Policy::Word),
+    ("logs", "fields", Policy::Fields),
+    ("issues", "severity", Policy::Word),
+    ("issues", "code", Policy::Word),
+    ("issues", "place", Policy::Place),
+    ("issues", "sentence", Policy::Drop),
+];
+
+/// The policy of a column; `None` for those that [`setting`] has already brought into the new names.
+pub(super) fn of(table: &str, column: &str) -> Option<Policy> {
+    if table == "settings" && matches!(column, "key" | "value") {
+        return None;
+    }
+    let written = POLICIES.iter().find(|(of_table, of_column, _)| *of_table == table && *of_column == column);
+    Some(written.map_or(Policy::Hash, |(.., policy)| *policy))
+}
+
+impl Policy {
+    /// The text that takes the place of `text`.
+    pub(super) fn apply(self, text: &str, redaction: &Redaction<'_>) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        let unless = |kept: Option<&str>| kept.map_or_else(|| redaction.hash(text), str::to_string);
+        match self {
+            Self::Hash => redaction.hash(text),
+            Self::Drop => String::new(),
+            Self::Index => unless(index(text)),
+            Self::Word => unless(words::kept(text)),
+            Self::Signal => unless(resolve(text).map(|_| text)),
+            Self::Labels => labels_of(text, redaction),
+            Self::Fields => fields(text),
+            Self::Place => place(text),
+            Self::Origin => SOURCES.iter().find(|known| text.starts_with(**known)).map_or_else(String::new, ToString::to_string),
+            Self::Device => (redaction.device)(text).unwrap_or_else(|| redaction.hash(text)),
+            Self::Frames => text.split(';').map(|frame| redaction.hash(frame)).collect::<Vec<_>>().join(";"),
+        }
+    }
+}
+
+/// A small number, as an index is.
+fn index(text: &str) -> Option<&str> {
+    (text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
+}
+
+fn labels_of(text: &str, redaction: &Redaction<'_>) -> String {
+    let pairs: Vec<(String, String)> = labels::pairs(text)
+        .into_iter()
+        .filter(|(key, _)| labels::KNOWN.contains(&key.as_str()))
+        .map(|(key, value)| {
+            let kept = index(&value).or_else(|| words::kept(&value)).map(str::to_string);
+            (key, kept.unwrap_or_else(|| redaction.hash(&value)))
+        })
+        .collect();
+    labels::canonical(&pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>())
+}
+
+fn fields(text: &str) -> String {
+    let is_key = |key: &str| !key.is_empty() && key.len() <= 32 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_kept = |value: &str| is_number(value) || words::kept(value).is_some();
+    let kept = text.split(' ').filter(|pair| pair.split_once('=').is_some_and(|(key, value)| is_key(key) && is_kept(value)));
+    kept.collect::<Vec<_>>().join(" ")
+}
+
+fn place(text: &str) -> String {
+    let is_place = text
+        .split_once(' ')
+        .is_some_and(|(what, number)| words::PLACES.contains(&what) && number.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_place { text.to_string() } else { String::new() }
+}
+
+/// A number as settings write it.
+fn is_number(text: &str) -> bool {
+    text.len() <= 24 && text.parse::<f64>().is_ok() && text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// `[1, 2, 4]`, the sizes of captured graphs.
+fn is_number_list(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inside.is_some_and(|inside| !inside.is_empty() && inside.split(',').all(|item| is_number(item.trim())))
+}
+
+/// Key and value of a setting: a known key keeps a value that is a number or one of its known words.
+pub(super) fn setting(key: &str, value: &str, redaction: &Redaction<'_>) -> (String, String) {
+    if !is_known_key(key) {
+        let (vantage, name) = key.split_once('.').unwrap_or(("config", key));
+        let vantage = if matches!(vantage, "config" | "env" | "kv" | "model") { vantage } else { "config" };
+        return (format!("{vantage}.{}", redaction.hash(name)), redaction.hash(value));
+    }
+    let is_plain = value.is_empty() || value == REDACTED || is_number(value) || is_number_list(value) || words::is_setting_value(value);
+    let names_model = matches!(key, "config.model" | "config.served_model_name" | "config.model_tag");
+    let shown = if is_plain {
+        value.to_string()
+    } else if names_model {
+        (redaction.model)(value).unwrap_or_else(|| redaction.hash(value))
+    } else {
+        redaction.hash(value)
+    };
+    (key.to_string(), shown)
+}
+
+fn is_known_key(key: &str) -> bool {
+    if resolve(key).is_some() || words::SETTINGS.contains(&key) {
+        return true;
+    }
+    let name = key.strip_prefix("env.").unwrap_or_default();
+    let is_variable = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    is_variable && words::VARIABLES.iter().any(|prefix| name.starts_with(prefix))
+}
