@@ -59,7 +59,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
         let why = format!("{what} while {} tokens are free and a request needs {}", count(free), count(need));
         let rows = vec![figure("free tokens", free, "token", "as given"), figure("tokens per request", need, "token", "as given")];
-        return Answer::Found(Box::new(found(situation, &why, rows, (0.3, 0.6))));
+        return Answer::Found(Box::new(found(situation, &why, rows, (0.3, 0.9))));
     }
     let waste = waste(situation);
     let short = refused || situation.gates.share(Gate::Kv) > 0.0 || is_full(situation);
@@ -126,7 +126,7 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, (lo, mid): (f64, 
     let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo, mid, hi: 1.0 }, basis: Basis::Bound };
     let running = Some(situation.load.running_max).filter(|&running| running > 0.0);
     let more = Movement::new("engine.running.max", "running", "request", Direction::Up, running)
-        .refused(&format!("up to {} more by the share that becomes usable: a bound, not a forecast", digits(1.0 / (1.0 - mid).max(0.1))));
+        .refused(&format!("up to {} times as many by the share that becomes usable: a bound, not a forecast", digits(1.0 / (1.0 - mid).max(0.1))));
     let hypothesis = Remedy::setting(situation, "block_size", "16")
         .saying("smaller blocks or paged allocation, so that free tokens can be used")
         .moves(more)

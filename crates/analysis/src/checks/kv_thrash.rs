@@ -79,20 +79,17 @@ fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
         }
         _ => Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "kv.usage"],
-            "no preemption counter and no KV usage",
-            at_most_s(situation, usage),
+            if usage.is_some() { "the cache is full, and whether anybody is pushed out is not told" } else { "no preemption counter and no KV usage" },
+            at_most_s(situation),
         )),
     }
 }
 
-/// A shortage of blocks would stop the batch short of its seats: who runs at exactly the limit has blocks. Typed figures
-/// that tell nothing of the cache make it no rival.
-fn at_most_s(situation: &Situation<'_>, usage: Option<f64>) -> Option<f64> {
-    if running_at_seats(situation) {
-        return Some(0.0);
-    }
-    let told = situation.evidence.has_timeline() || usage.is_some();
-    told.then(|| situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s())
+/// A shortage of blocks would stop the batch short of its seats: who runs at exactly the limit has blocks. Who types
+/// figures types the preemptions that were seen; without them it is no rival.
+fn at_most_s(situation: &Situation<'_>) -> Option<f64> {
+    let most_s = situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s();
+    situation.evidence.has_timeline().then_some(if running_at_seats(situation) { 0.0 } else { most_s })
 }
 
 fn running_at_seats(situation: &Situation<'_>) -> bool {

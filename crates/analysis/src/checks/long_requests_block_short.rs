@@ -5,6 +5,7 @@ use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Quantity};
 use crate::contrast::RUN_SPREAD;
 use crate::evidence::{Evidence, Point, RequestRow};
+use crate::floors::SHARED_CHUNK_TOKENS;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
@@ -37,6 +38,8 @@ check! {
 
 /// A request is blocked by one whose prompt is at least this many times its own: below that they are peers in one line.
 const LONG: f64 = 4.0;
+/// A prompt that one shared chunk holds blocks nobody: it is no longer than what steps carry anyway.
+const MIN_LONG_TOKENS: f64 = SHARED_CHUNK_TOKENS;
 /// A short request's time that is the long one's prefill: from half of it (sent in the middle) to a little more.
 const SAME_WAIT: std::ops::RangeInclusive<f64> = 0.5..=1.2;
 
@@ -46,6 +49,12 @@ fn find(situation: &Situation<'_>) -> Answer {
 
 fn from_timeline(situation: &Situation<'_>) -> Answer {
     let first_s = situation.account.first_token_mean_s();
+    if let Some((short, long)) = lengths(situation.evidence).filter(|(short, long)| *long <= MIN_LONG_TOKENS || *long < LONG * short) {
+        return clear(
+            vec![("shortest_prompt", short), ("longest_prompt", long)],
+            format!("prompts are of {} to {} tokens: no long one is ahead of a short one", count(short), count(long)),
+        );
+    }
     let Some(blocked) = blocked_s(situation).or_else(|| by_lengths(situation)) else {
         return Answer::CannotTell(unknown("how long the prompts of single requests are is not recorded", Some(waiting_s(situation))));
     };
@@ -53,10 +62,17 @@ fn from_timeline(situation: &Situation<'_>) -> Answer {
     if share < 0.1 {
         return clear(
             vec![("share_of_first_token", share)],
-            format!("waits behind prompts {}x as long are {} of the time to first token", digits(LONG), percent(share)),
+            format!("waits behind long prompts ({}x as long) are {} of the time to first token", digits(LONG), percent(share)),
         );
     }
     Answer::Found(Box::new(measured(situation, &blocked)))
+}
+
+/// Shortest and longest prompt at the client, tokens.
+fn lengths(evidence: &Evidence) -> Option<(f64, f64)> {
+    let tokens = evidence.client.iter().filter(|row| row.ok).filter_map(|row| row.tokens_in);
+    let (short, long) = tokens.fold((i64::MAX, 0), |(short, long), tokens| (short.min(tokens), long.max(tokens)));
+    (long > 0).then_some((short as f64, long as f64))
 }
 
 /// What passes before the first token beyond the floor, s: more cannot be a wait for others.
@@ -98,7 +114,7 @@ fn blocked_s(situation: &Situation<'_>) -> Option<Blocked> {
     let mut line: Vec<(f64, i64)> = Vec::new();
     for (row, tokens, first_ns) in &rows {
         line.retain(|(_, first)| *first > row.t_sent_ns);
-        let ahead = line.iter().filter(|(other, _)| *other >= LONG * tokens);
+        let ahead = line.iter().filter(|(other, _)| *other > MIN_LONG_TOKENS && *other >= LONG * tokens);
         let until = ahead.clone().map(|(_, first)| *first).max();
         if let Some(until) = until {
             let own_s = law.c_s * tokens + law.step_s(1.0, 0.0);
@@ -134,7 +150,7 @@ fn by_lengths(situation: &Situation<'_>) -> Option<Blocked> {
     let (mut wait_s, mut longest, mut long) = (0.0, 0.0f64, 0.0);
     for (at, &requests) in lengths.buckets.iter().enumerate().filter(|(_, requests)| **requests > 0.0) {
         let lower = at.checked_sub(1).and_then(|below| lengths.bounds.get(below)).copied().unwrap_or(0.0);
-        if lower >= LONG * mean {
+        if lower >= LONG * mean && lower >= MIN_LONG_TOKENS {
             let prefill_s = law.c_s * lower;
             wait_s += rate * requests / lengths.count.max(1.0) * prefill_s * prefill_s / 2.0;
             longest = longest.max(lower);
@@ -218,6 +234,12 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
         // A row of a class has no account of its own: named without seconds.
         return Answer::Found(Box::new(found(situation, &why, rows, None)));
     }
+    if let Some((wait_s, prefill_s)) = not_held_up(evidence) {
+        return clear(
+            vec![("short_wait", wait_s), ("long_prefill", prefill_s)],
+            format!("short requests take {} beside prompts that take {} to compute", seconds(wait_s), seconds(prefill_s)),
+        );
+    }
     Answer::CannotTell(unknown("nothing compares short requests with a long one ahead of them", None))
 }
 
@@ -261,6 +283,15 @@ fn same_wait(evidence: &Evidence) -> Option<(String, Vec<Row>)> {
         }
     }
     None
+}
+
+/// The slowest class of short requests and the longest prefill, where that class waits for less than a quarter of it.
+fn not_held_up(evidence: &Evidence) -> Option<(f64, f64)> {
+    let rows: Vec<&Point> = evidence.figures.points().filter(|point| point.about("class").is_some()).collect();
+    let long = rows.iter().filter_map(|point| Some((prefill_of(point)?, point.about("class")?))).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let shorts = rows.iter().filter(|point| point.about("class") != Some(long.1)).filter_map(|point| wait_of(point));
+    let wait_s = shorts.reduce(f64::max)?;
+    (wait_s < 0.5 * *SAME_WAIT.start() * long.0).then_some((wait_s, long.0))
 }
 
 /// Another arm that limits long prefills serves the same class clearly sooner.

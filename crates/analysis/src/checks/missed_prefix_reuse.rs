@@ -42,6 +42,9 @@ check! {
 /// A prompt of fewer blocks than this has little to share.
 const MIN_BLOCKS: f64 = 8.0;
 
+/// Hits below this share come from a common first block, not from a cache that works.
+const HARDLY_ANY: f64 = 0.1;
+
 /// What could be reused, and who says so.
 struct Bound {
     share: f64,
@@ -138,15 +141,13 @@ fn without_bound(situation: &Situation<'_>, obtained: Option<f64>) -> Answer {
             ),
         ),
         _ => {
-            let why = if off {
-                format!(
-                    "prefix caching is off and prompts of {} tokens are computed whole; how much of them repeats is not known",
-                    count(prompt)
-                )
-            } else {
-                "blocks leave the cache, and how many were needed again is not known".to_string()
-            };
-            Answer::CannotTell(missing(&why, Some(situation.phase_s(Phase::Prefill))))
+            if off {
+                let prompts = format!("prefix caching is off and prompts of {} tokens are computed whole", count(prompt));
+                let why = format!("{prompts}; how much of them repeats is not known");
+                return Answer::CannotTell(missing(&why, Some(situation.phase_s(Phase::Prefill))));
+            }
+            // What the cache lost it lost at every load: inside the server's own law, which is the reference here.
+            Answer::CannotTell(missing("blocks leave the cache, and how many were needed again is not known", Some(0.0)))
         }
     }
 }
@@ -240,8 +241,8 @@ fn cause(situation: &Situation<'_>, obtained: f64) -> String {
     if counted(here, "kv.evictions").is_some_and(|evictions| evictions > 0.0) {
         return "blocks are evicted before they are needed again".into();
     }
-    if obtained <= 0.0 && here.settings.flag("config.prefix_caching") == Some(true) {
-        return "caching is on and nothing hits: the endpoint or a feature passes it by, or the head of the prompt changes".into();
+    if obtained < HARDLY_ANY && here.settings.flag("config.prefix_caching") == Some(true) {
+        return "caching is on and hardly anything hits: the endpoint or a feature passes it by, or the head of the prompt changes".into();
     }
     "the cause is not told: unstable prompt head, eviction, or block granularity".into()
 }

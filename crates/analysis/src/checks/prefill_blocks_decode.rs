@@ -17,6 +17,7 @@ use crate::predict::Movement;
 use crate::record;
 use crate::remedy::{Remedy, first_token_falls};
 use crate::situation::Situation;
+use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -63,6 +64,9 @@ fn find(situation: &Situation<'_>) -> Answer {
             format!("prompts enter steps in pieces of {} tokens already", count(chunk.unwrap_or(0.0))),
         );
     }
+    if situation.is_saturated() {
+        return clear(vec![], "the server is saturated: smaller pieces would move the wait from the streams into the queue");
+    }
     let Some(excess) = excess_by_gaps(situation, &law, small).or_else(|| excess_by_steps(situation, &law, small)) else {
         return Answer::CannotTell(unknown("neither gaps between tokens nor tokens per step were recorded", situation));
     };
@@ -78,8 +82,8 @@ fn find(situation: &Situation<'_>) -> Answer {
 }
 
 fn unknown(because: &str, situation: &Situation<'_>) -> Missing {
-    let decode_s = situation.phase_s(Phase::Decode);
-    record::client(&["client.itl (every gap)", "engine.step_tokens"], because, situation.evidence.has_timeline().then_some(0.5 * decode_s))
+    let most = situation.evidence.has_timeline().then(|| excess_s(situation, Phase::Decode));
+    record::client(&["client.itl (every gap)", "engine.step_tokens"], because, most)
 }
 
 /// Most prompt tokens of one request that a step takes; `None` when nothing limits them.
@@ -136,8 +140,8 @@ impl Upto {
     }
 }
 
-/// Sum over gaps of what exceeds a step of that batch with a small chunk, as far as prompts in flight at that moment
-/// explain it. Gaps that no prompt meets are somebody else's.
+/// Sum over gaps of what exceeds a step of that batch with a small chunk, as far as long prompts in flight at that moment
+/// explain it. Gaps that no such prompt meets are somebody else's, and short prompts no smaller chunk divides.
 fn excess_by_gaps(situation: &Situation<'_>, law: &StepLaw, small: f64) -> Option<Excess> {
     let evidence = situation.evidence;
     if !gaps_are_steps(evidence) || evidence.client.iter().all(|row| row.tokens_in.is_none()) {
@@ -146,6 +150,7 @@ fn excess_by_gaps(situation: &Situation<'_>, law: &StepLaw, small: f64) -> Optio
     let done: Vec<&RequestRow> =
         evidence.client.iter().filter(|row| row.ok && row.t_first_ns.is_some() && row.t_done_ns.is_some()).collect();
     let tokens = |row: &RequestRow| row.tokens_in.unwrap_or(0).max(0) as f64;
+    let tokens = |row: &RequestRow| Some(tokens(row)).filter(|tokens| *tokens > small).unwrap_or(0.0);
     let sent = Upto::new(done.iter().map(|row| (row.t_sent_ns, tokens(row))).collect());
     let first = Upto::new(done.iter().filter_map(|row| Some((row.t_first_ns?, tokens(row)))).collect());
     let ends = Upto::new(done.iter().filter_map(|row| Some((row.t_done_ns?, 0.0))).collect());
@@ -177,8 +182,25 @@ fn excess_by_steps(situation: &Situation<'_>, law: &StepLaw, small: f64) -> Opti
     let beyond: f64 = steps.iter().map(|(count, step_s)| count * (step_s - limit).max(0.0)).sum();
     // In a step with a prompt one of the running is the prompt itself.
     let felt_by = (batch - 1.0).max(0.0);
-    let excess = beyond * felt_by / situation.load.finished.max(1.0);
+    let excess = long_share(situation.evidence, small) * beyond * felt_by / situation.load.finished.max(1.0);
     Some(Excess { per_request_s: excess, lo: 0.4, basis: Basis::Counterfactual, from: "sizes of steps and the step law" })
+}
+
+/// Share of all prompt tokens that belong to prompts longer than a small chunk; all of them where lengths are not known.
+fn long_share(evidence: &Evidence, small: f64) -> f64 {
+    let Some(lengths) = evidence.observed("server.prompt_tokens").filter(|lengths| lengths.sum > 0.0) else { return 1.0 };
+    let short: f64 = lengths
+        .buckets
+        .iter()
+        .zip(&lengths.bounds)
+        .enumerate()
+        .filter(|(_, (_, upper))| **upper <= small)
+        .map(|(at, (count, upper))| {
+            let lower = at.checked_sub(1).map_or(0.0, |below| lengths.bounds[below]);
+            count * f64::midpoint(lower, *upper)
+        })
+        .sum();
+    (1.0 - short / lengths.sum).clamp(0.0, 1.0)
 }
 
 fn from_timeline(situation: &Situation<'_>, law: &StepLaw, small: f64, chunk: Option<f64>, excess: &Excess) -> Found {

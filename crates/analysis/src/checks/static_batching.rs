@@ -146,7 +146,8 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
 }
 
 fn found(situation: &Situation<'_>, why: &str, idle: f64, basis: Basis) -> Found {
-    let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5 * idle, mid: idle.max(0.5), hi: 1.0 }, basis };
+    // The drain is the gate that refuses the next request: the queue is its own.
+    let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5 * idle, mid: 0.9, hi: 1.0 }, basis };
     let most = peak(situation.evidence, "engine.running").filter(|&most| most > 0.0);
     let queue_s = situation.phase_s(Phase::Queue);
     let queue = Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, (queue_s > 0.0).then_some(queue_s));

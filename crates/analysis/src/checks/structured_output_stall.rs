@@ -45,6 +45,10 @@ const TOGETHER: f64 = 0.1;
 /// Mask time that counts: smaller, and it is the ordinary cost of the feature (attribution, section 6, syncs).
 const MASK_SHARE: f64 = 0.1;
 
+/// A prompt up to this many tokens computes within a hundred steps on any device that decodes at a usable rate: prompt
+/// tokens cost at most a twentieth of a step each.
+const USUAL_PROMPT: f64 = 2000.0;
+
 /// What shows the stall.
 struct Stall {
     why: String,
@@ -108,11 +112,13 @@ fn helpers_cpu_share(evidence: &Evidence) -> Option<f64> {
 }
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
-    let found_in = grammar_time(situation).or_else(|| mask_time(situation)).or_else(|| waiting(situation)).or_else(|| arms(situation));
-    if let Some(stall) = found_in.or_else(|| common_wait(situation)) {
+    let evidence = situation.evidence;
+    let measured = ["server.grammar_time", "engine.mask_time"].iter().any(|name| typical(evidence, name).is_some());
+    let stall = grammar_time(situation).or_else(|| mask_time(situation)).or_else(|| waiting(situation));
+    // Where grammars or masks were timed, nothing else says more of them.
+    if let Some(stall) = stall.or_else(|| (!measured).then(|| arms(situation).or_else(|| common_wait(situation))).flatten()) {
         return Answer::Found(Box::new(found(situation, stall)));
     }
-    let evidence = situation.evidence;
     if let Some(grammar_s) = typical(evidence, "server.grammar_time") {
         return clear(vec![("grammar_time", grammar_s)], format!("grammars take {} per request", seconds(grammar_s)));
     }
@@ -210,8 +216,9 @@ fn common_wait(situation: &Situation<'_>) -> Option<Stall> {
     // A wait of a hundred steps is no prompt's: at the rate of tokens a prompt of any usual length takes a few.
     let long = first_s >= 100.0 * token_s && first_s >= MATERIAL_EXCESS * situation.account.total_mean_s();
     let nobody_waits = situation.load.waiting_max <= 0.0;
+    let short = situation.evidence.figures.highest("server.prompt_tokens").is_none_or(|prompt| prompt <= USUAL_PROMPT);
     let together = spread.is_some_and(|spread| spread <= TOGETHER);
-    (long && nobody_waits && (together || spread.is_none())).then(|| Stall {
+    (long && short && nobody_waits && (together || spread.is_none())).then(|| Stall {
         why: format!(
             "schemas are served by {backend}, and {} after {} while tokens then come every {}",
             if together { "all first tokens come together" } else { "the first token comes" },

@@ -124,7 +124,11 @@ fn found(situation: &Situation<'_>, shown: Shown) -> Found {
         };
         let waits = 1.0 - 1.0 / ratio.max(1.0);
         claims.extend((decode > 0.0 && situation.phase_s(Phase::Decode) > 0.0).then(|| claim(Phase::Decode, decode)));
-        claims.extend((situation.claimable_s(Phase::Queue) > 0.0).then(|| claim(Phase::Queue, waits)));
+        // A backlog that grows owns the whole queue, and of first-token time that nobody split what is not served.
+        if situation.phase_s(Phase::Queue) > 0.0 {
+            claims.push(Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 0.9, hi: 1.0 }, basis: Basis::Typed });
+        }
+        claims.extend((situation.unsplit_first_token_s() > 0.0).then(|| claim(Phase::Api, waits)));
     }
     let now = situation.load.engines();
     // Room to 0.7 of each engine, so that the next burst does not saturate it again.
