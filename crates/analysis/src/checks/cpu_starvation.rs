@@ -12,6 +12,7 @@ use crate::record;
 use crate::remedy::{Remedy, token_time_stays};
 use crate::runqueue::{MainThread, by_cpu, machine_and_own_s, main_threads};
 use crate::situation::Situation;
+use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -32,7 +33,7 @@ check! {
     /// ## When this is wrong
     /// Host code that runs all the time (`host_bound_engine`); API threads that wait in short bursts on any healthy server;
     /// a core at 100 % that nobody else wants.
-    id: "cpu_starvation", layer: Scheduling, rank: 12, phases: [Api, Queue, Prefill, Decode], bound: "host", validated_on: "simulated", run: find,
+    id: "cpu_starvation", layer: Scheduling, rank: 12, phases: [Transfer, Api, Queue, Prefill, Decode], bound: "host", validated_on: "simulated", run: find,
 }
 
 /// Wait over wait and run of the core's main thread (attribution, section 0.6): healthy 0.2 to 1.2 %, up to 18 % pinned beside
@@ -40,6 +41,8 @@ check! {
 const STARVED: f64 = 0.2;
 /// A stretch this long in which the thread waits at least as long as it runs is no burst, however long the rest is quiet.
 const STRETCH_S: f64 = 8.0;
+/// Time between caller and core, as a share of the time to first token, below which an API process that waits is no matter.
+const API_SHARE: f64 = 0.1;
 /// Throttled share of the window (attribution, section 6).
 const THROTTLED: f64 = 0.01;
 /// Runnable threads over cores from which each waits for a third of its time.
@@ -50,12 +53,47 @@ fn find(situation: &Situation<'_>) -> Answer {
     let threads = main_threads(evidence, &["engine_core", "worker"]);
     let Some(worst) = threads.iter().max_by(|a, b| a.felt.total_cmp(&b.felt)) else { return from_figures(situation) };
     if worst.felt.max(worst.share()) < STARVED && worst.worst_stretch_s < STRETCH_S {
+        if let Some(found) = starved_api(situation) {
+            return Answer::Found(Box::new(found));
+        }
         return clear(
             vec![("wait_share", worst.share())],
             format!("the main thread of {} waited for a CPU for {} of its busy time", worst.role, percent(worst.share())),
         );
     }
     Answer::Found(Box::new(measured(situation, worst, &threads)))
+}
+
+/// The API process waits for a CPU as long as it runs, or longer, and requests spend time between the caller and the core
+/// that nothing else covers. On a healthy server it waits in short bursts too, so only those seconds count.
+fn starved_api(situation: &Situation<'_>) -> Option<Found> {
+    let threads = main_threads(situation.evidence, &["api_server"]);
+    let worst = threads.iter().max_by(|a, b| a.wait_s.total_cmp(&b.wait_s)).filter(|thread| thread.wait_s >= thread.run_s)?;
+    let waited_s = threads.iter().map(|thread| thread.wait_s).sum::<f64>() / situation.n();
+    let uncovered = [(Phase::Transfer, situation.phase_s(Phase::Transfer)), (Phase::Api, excess_s(situation, Phase::Api))];
+    let (mut left, mut claims) = (waited_s, Vec::new());
+    for (phase, room) in uncovered {
+        let taken = left.min(room);
+        left -= taken;
+        let share = situation.share_of(phase, taken);
+        claims.push(Claim { phase, what: Extent::Fraction { lo: 0.5 * share, mid: share, hi: share }, basis: Basis::Derived });
+    }
+    let owned_s = waited_s - left;
+    let first_s = situation.account.first_token_mean_s();
+    if owned_s < API_SHARE * first_s || first_s <= 0.0 {
+        return None;
+    }
+    let why = format!("the main thread of {} waited {} for a CPU and ran {}", worst.role, seconds(worst.wait_s), seconds(worst.run_s));
+    let rows = vec![
+        figure("proc.runqueue_wait", worst.wait_s, "s", &format!("host counters of {}", worst.role)),
+        figure("time between caller and core that nothing covers", owned_s, "s", "client and server times"),
+    ];
+    let thief = thief(situation.evidence, worst);
+    Some(Found {
+        claims,
+        cost: Some(Quantity { value: owned_s, unit: "s".into() }),
+        ..found(situation, &why, &thief, rows, Some(worst.share()))
+    })
 }
 
 fn measured(situation: &Situation<'_>, worst: &MainThread, threads: &[MainThread]) -> Found {

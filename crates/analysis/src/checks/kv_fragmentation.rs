@@ -125,8 +125,10 @@ fn waste(situation: &Situation<'_>) -> Option<(f64, f64)> {
 fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, (lo, mid): (f64, f64)) -> Found {
     let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo, mid, hi: 1.0 }, basis: Basis::Bound };
     let running = Some(situation.load.running_max).filter(|&running| running > 0.0);
-    let more = Movement::new("engine.running.max", "running", "request", Direction::Up, running)
-        .refused(&format!("up to {} times as many by the share that becomes usable: a bound, not a forecast", digits(1.0 / (1.0 - mid).max(0.1))));
+    let more = Movement::new("engine.running.max", "running", "request", Direction::Up, running).refused(&format!(
+        "up to {} times as many by the share that becomes usable: a bound, not a forecast",
+        digits(1.0 / (1.0 - mid).max(0.1))
+    ));
     let hypothesis = Remedy::setting(situation, "block_size", "16")
         .saying("smaller blocks or paged allocation, so that free tokens can be used")
         .moves(more)

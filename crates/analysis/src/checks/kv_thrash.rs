@@ -79,7 +79,11 @@ fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
         }
         _ => Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "kv.usage"],
-            if usage.is_some() { "the cache is full, and whether anybody is pushed out is not told" } else { "no preemption counter and no KV usage" },
+            if usage.is_some() {
+                "the cache is full, and whether anybody is pushed out is not told"
+            } else {
+                "no preemption counter and no KV usage"
+            },
             at_most_s(situation),
         )),
     }
