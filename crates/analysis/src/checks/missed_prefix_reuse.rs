@@ -5,6 +5,7 @@
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Hypothesis, Quantity};
+use crate::contrast::{Contrast, better_arm};
 use crate::evidence::{Evidence, Series};
 use crate::gates::KV_NEAR_FULL;
 use crate::phase::Phase;
@@ -108,6 +109,17 @@ fn bound(situation: &Situation<'_>) -> Option<Bound> {
         .filter_map(|(arm, from)| Some(Bound { share: obtained(arm)?, from }))
         .max_by(|a, b| a.share.total_cmp(&b.share))
         .filter(|bound| bound.share > 0.0)
+        .or_else(|| by_first_token(situation))
+}
+
+/// Typed runs that differ in the switch of the cache: what first-token time saves with it on is reuse, at least.
+fn by_first_token(situation: &Situation<'_>) -> Option<Bound> {
+    let caching = |evidence: &Evidence| evidence.settings.flag("config.prefix_caching");
+    if caching(situation.evidence) != Some(false) || situation.evidence.has_timeline() {
+        return None;
+    }
+    let better = better_arm(situation, |arm| caching(arm) == Some(true)).filter(Contrast::is_first_token)?;
+    Some(Bound { share: better.saved(), from: format!("by first-token time in \"{}\"", better.arm.run_name) })
 }
 
 /// Nothing bounds the reuse; what the cache did may still say that none was missed.

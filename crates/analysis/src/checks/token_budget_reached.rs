@@ -3,7 +3,8 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{better_arm, numbers};
+use crate::contrast::{Contrast, RUN_SPREAD, better_arm, numbers};
+use crate::evidence::Evidence;
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -92,10 +93,10 @@ fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
             return Answer::Found(Box::new(found(situation, budget, &why, claims(situation, 0.5, 0.8), 0.0)));
         }
     }
-    let larger = |arm: &crate::evidence::Evidence| {
-        numbers(evidence, arm, "config.max_num_batched_tokens").is_some_and(|(mine, theirs)| theirs > mine)
-    };
-    if let Some(better) = better_arm(situation, larger) {
+    let larger = |arm: &Evidence| numbers(evidence, arm, "config.max_num_batched_tokens").is_some_and(|(mine, theirs)| theirs > mine);
+    // A first token that comes sooner at the price of slower gaps is a trade, not a limit that was too low.
+    let is_trade = |better: &Contrast<'_>| better.is_first_token() && gaps_grow(evidence, better.arm);
+    if let Some(better) = better_arm(situation, larger).filter(|better| !is_trade(better)) {
         let why = format!("with a larger token budget the same load is {:.1} times as fast ({})", better.ratio, better.text());
         let saved = better.saved();
         return Answer::Found(Box::new(found(situation, budget.unwrap_or(0.0), &why, claims(situation, 0.6 * saved, saved), 0.0)));
@@ -105,6 +106,14 @@ fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
         "nothing says how full steps are",
         None,
     ))
+}
+
+/// The slowest gaps between tokens are clearly longer in the other arm.
+fn gaps_grow(here: &Evidence, arm: &Evidence) -> bool {
+    ["client.itl.p99", "client.tpot.p99", "server.itl.p99", "client.itl.max"]
+        .iter()
+        .find_map(|name| here.figures.get(name).zip(arm.figures.get(name)))
+        .is_some_and(|(mine, theirs)| theirs >= RUN_SPREAD * mine)
 }
 
 fn claims(situation: &Situation<'_>, lo: f64, mid: f64) -> Vec<Claim> {

@@ -16,6 +16,8 @@ use crate::words::{count, digits, percent, plural};
 const BEYOND: f64 = 1.1;
 /// A sweep that goes on for at least this many times its knee shows a plateau and not the last step of a rise.
 const PAST_KNEE: f64 = 2.0;
+/// First-token time at the highest rate over the lowest from which requests pile up: sharing steps alone makes less.
+const PILES_UP: f64 = 10.0;
 /// What every request feels past the knee: time per token or requests running grow with the load.
 const GROWS: f64 = 1.5;
 
@@ -101,7 +103,10 @@ fn offered_beyond_served(situation: &Situation<'_>) -> Option<Shown> {
     let load = &situation.load;
     let below_seats = load.seats.is_some_and(|seats| load.running_max > 0.0 && !at_cap(load.running_max, seats));
     let blocks_free = load.kv_usage_max.is_some_and(|usage| usage < KV_NEAR_FULL);
-    let works = load.waiting_max > 0.0 || load.running_max > 0.0 || figures.anywhere("gpu.busy").is_some_and(|busy| busy >= 0.9);
+    let first: Vec<f64> = by_load(situation.evidence).iter().filter_map(|(_, point)| point.typical("client.ttft")).collect();
+    let piles_up = first.first().zip(first.last()).is_some_and(|(low, high)| *high >= PILES_UP * low);
+    let works =
+        piles_up || load.waiting_max > 0.0 || load.running_max > 0.0 || figures.anywhere("gpu.busy").is_some_and(|busy| busy >= 0.9);
     (served > 0.0 && offered >= BEYOND * served && works && (below_seats || blocks_free || load.seats.is_none())).then(|| Shown {
         why: format!("{} req/s are offered and {} req/s are served", digits(offered), digits(served)),
         ratio: offered / served,
