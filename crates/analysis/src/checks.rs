@@ -1,24 +1,34 @@
 //! Every failure mode, one file each. A new one is a file, a `mod` line and a list entry.
 
+mod adapter_slots_full;
 mod admission_queue;
 mod batch_cap_reached;
 mod client_bound;
 mod config_drift;
 mod connection_cap;
 mod connection_churn;
+mod cpu_starvation;
 mod dp_lockstep;
 mod expensive_draft;
 mod expensive_verification;
 mod expert_imbalance;
 mod exposed_communication;
+mod host_bound_engine;
 mod ipc_backlog;
+mod kv_capacity_short;
+mod kv_fragmentation;
+mod kv_offload_stall;
+mod kv_over_reservation;
 mod kv_thrash;
+mod long_requests_block_short;
 mod low_acceptance;
+mod missed_prefix_reuse;
 mod needless_sharding;
 mod overload;
 mod overlong_draft;
 mod pd_imbalance;
 mod pipeline_bubbles;
+mod prefill_blocks_decode;
 mod proxy_buffering;
 mod replica_imbalance;
 mod retry_storm;
@@ -28,32 +38,46 @@ mod slow_interconnect;
 mod slow_request_transfer;
 mod slow_tokenization;
 mod speculation_at_large_batch;
+mod static_batching;
 mod straggler_rank;
 mod stream_bursts;
+mod structured_output_stall;
+mod token_budget_reached;
+mod underfed_engine;
 
 use crate::check::Check;
 
 /// All checks. Order does not matter: ranks decide.
 pub const CHECKS: &[Check] = &[
+    adapter_slots_full::CHECK,
     admission_queue::CHECK,
     batch_cap_reached::CHECK,
     client_bound::CHECK,
     config_drift::CHECK,
     connection_cap::CHECK,
     connection_churn::CHECK,
+    cpu_starvation::CHECK,
     dp_lockstep::CHECK,
     expensive_draft::CHECK,
     expensive_verification::CHECK,
     expert_imbalance::CHECK,
     exposed_communication::CHECK,
+    host_bound_engine::CHECK,
     ipc_backlog::CHECK,
+    kv_capacity_short::CHECK,
+    kv_fragmentation::CHECK,
+    kv_offload_stall::CHECK,
+    kv_over_reservation::CHECK,
     kv_thrash::CHECK,
+    long_requests_block_short::CHECK,
     low_acceptance::CHECK,
+    missed_prefix_reuse::CHECK,
     needless_sharding::CHECK,
     overload::CHECK,
     overlong_draft::CHECK,
     pd_imbalance::CHECK,
     pipeline_bubbles::CHECK,
+    prefill_blocks_decode::CHECK,
     proxy_buffering::CHECK,
     replica_imbalance::CHECK,
     retry_storm::CHECK,
@@ -63,8 +87,12 @@ pub const CHECKS: &[Check] = &[
     slow_request_transfer::CHECK,
     slow_tokenization::CHECK,
     speculation_at_large_batch::CHECK,
+    static_batching::CHECK,
     straggler_rank::CHECK,
     stream_bursts::CHECK,
+    structured_output_stall::CHECK,
+    token_budget_reached::CHECK,
+    underfed_engine::CHECK,
 ];
 
 /// A check by id.

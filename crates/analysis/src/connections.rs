@@ -58,13 +58,7 @@ mod tests {
     use super::*;
 
     fn row(asked: i64, got: i64, done: i64) -> RequestRow {
-        RequestRow {
-            t_sent_ns: asked,
-            t_connected_ns: Some(got),
-            t_done_ns: Some(done),
-            ok: true,
-            ..RequestRow::default()
-        }
+        RequestRow { t_sent_ns: asked, t_connected_ns: Some(got), t_done_ns: Some(done), ok: true, ..RequestRow::default() }
     }
 
     #[test]

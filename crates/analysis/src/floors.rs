@@ -215,7 +215,7 @@ impl Sharing {
 }
 
 /// Steps by size from the tokens-per-step histogram: (count, step time by the law), largest last.
-fn steps_by_size(evidence: &Evidence, law: &StepLaw, batch: f64) -> Option<Vec<(f64, f64)>> {
+pub(crate) fn steps_by_size(evidence: &Evidence, law: &StepLaw, batch: f64) -> Option<Vec<(f64, f64)>> {
     let delta = evidence.observed("engine.step_tokens")?;
     let middle = |at: usize| {
         let upper = delta.bounds.get(at).copied().unwrap_or(f64::INFINITY);

@@ -85,6 +85,29 @@ impl Gates {
         self.gated.iter().filter(|gated| gated.gate == gate).map(GatedMoment::weight_s).sum::<f64>() / self.waited_s
     }
 
+    /// Stretches of moments that `gate` owns, and whether a request was preempted in them. Between two preemptions of
+    /// one stretch the blocks that were freed are taken at once: the shortage is the same one.
+    pub fn stretches(&self, gate: Gate) -> Vec<Stretch> {
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for gated in self.gated.iter().filter(|gated| gated.gate == gate) {
+            let (moment, preempted) = (&gated.moment, gated.moment.preemptions > 0.0);
+            match stretches.last_mut().filter(|last| last.t_end_ns >= moment.t_start_ns) {
+                Some(last) => {
+                    last.t_end_ns = moment.t_end_ns;
+                    last.preempted |= preempted;
+                    last.waited_s += gated.weight_s();
+                }
+                None => stretches.push(Stretch {
+                    t_start_ns: moment.t_start_ns,
+                    t_end_ns: moment.t_end_ns,
+                    preempted,
+                    waited_s: gated.weight_s(),
+                }),
+            }
+        }
+        stretches
+    }
+
     /// The gate that owns most, with its share.
     pub fn largest(&self) -> Option<(Gate, f64)> {
         [Gate::Deferred, Gate::SeqCap, Gate::Kv, Gate::Budget, Gate::Compute]
@@ -93,6 +116,19 @@ impl Gates {
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .filter(|(_, share)| *share > 0.0)
     }
+}
+
+/// Moments in a row that one gate owns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// Start, ns.
+    pub t_start_ns: i64,
+    /// End, ns.
+    pub t_end_ns: i64,
+    /// True when a request was preempted in it.
+    pub preempted: bool,
+    /// Request-seconds waited in it.
+    pub waited_s: f64,
 }
 
 /// KV usage from which memory, not seats, may hold the next request out. Usage is sampled, so a peak is often missed.

@@ -21,6 +21,15 @@ pub const SETTINGS: &str = "inferoscope diagnose INPUT... server.log";
 /// What the start-up log costs.
 pub const SETTINGS_COST: &str = "nothing: the log from start-up on, or a command.txt with the line that started the server";
 
+/// Host counters of the engine's threads.
+pub const HOST: &str = "while sleep 1; do date +%s.%N; cat /proc/ENGINE_PID/schedstat /sys/fs/cgroup/cpu.stat; done > host.txt";
+/// What host counters cost.
+pub const HOST_COST: &str = "two minutes under load; two small reads per second";
+/// Where the engine's host code spends its time.
+pub const PROFILE: &str = "py-spy record --gil --rate 100 --duration 30 --format raw -o engine.raw.txt --pid ENGINE_CORE_PID";
+/// What a host profile costs.
+pub const PROFILE_COST: &str = "30 s under load; about 1 % of the engine's CPU";
+
 /// Missing settings of some names.
 pub fn settings(signals: &[&str], because: impl Into<String>, at_most_s: Option<f64>) -> Missing {
     missing(signals, because, at_most_s, SETTINGS, SETTINGS_COST)

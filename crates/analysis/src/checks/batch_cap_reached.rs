@@ -1,5 +1,7 @@
 //! Seats: the configured number of sequences is full while requests wait and the device could carry more.
 
+mod shown;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
@@ -40,7 +42,10 @@ check! {
 const GATE_SHARE: f64 = 0.5;
 
 fn find(situation: &Situation<'_>) -> Answer {
-    let Some(cap) = situation.load.seats else {
+    if let Some(shown) = shown::by_more_seats(situation) {
+        return Answer::Found(Box::new(shown_by(situation, &shown)));
+    }
+    let Some(cap) = situation.load.seats.or_else(|| shown::standing(situation)) else {
         if situation.evidence.has_timeline() && situation.gates.waited_s <= 0.0 {
             return clear(vec![("waiting_max", 0.0)], "nobody waited at any scrape; the seat limit itself is not known");
         }
@@ -51,7 +56,9 @@ fn find(situation: &Situation<'_>) -> Answer {
             );
         }
         let because = "the seat limit is not known: neither a start-up dump nor a flag nor a version with one default names it";
-        let at_most_s = Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s());
+        // Typed figures that tell of nobody waiting make it no rival.
+        let told = situation.evidence.has_timeline() || situation.load.waiting_max > 0.0 || situation.phase_s(Phase::Queue) > 0.0;
+        let at_most_s = told.then(|| situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s());
         return Answer::CannotTell(if situation.evidence.has_timeline() {
             record::settings(&["config.max_num_seqs"], because, at_most_s)
         } else {
@@ -159,8 +166,14 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         return Answer::CannotTell(record::scrapes(
             &["engine.running", "engine.waiting"],
             format!("the limit is {}, but nothing says how many ran or waited", plural(cap, "seat")),
-            Some(situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s()),
+            None,
         ));
+    }
+    if let Some(knee) = shown::knee_below(situation, cap) {
+        return clear(
+            vec![("knee", knee), ("seats", cap)],
+            format!("throughput stops growing at {} offered, below the {}: the device is full first", count(knee), plural(cap, "seat")),
+        );
     }
     if load.running_max > 0.0 && !at_cap(load.running_max, cap) || !crowded {
         return clear(
@@ -191,6 +204,28 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         context_only: false,
         limit: false,
     }))
+}
+
+/// Found because a run with more seats did better.
+fn shown_by(situation: &Situation<'_>, shown: &shown::MoreSeats) -> Found {
+    let why = format!("{} seats serve {} times what {} do ({})", count(shown.more), digits(shown.ratio), count(shown.cap), shown.by);
+    let queue_s = situation.phase_s(Phase::Queue);
+    let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 0.9, hi: 1.0 }, basis: Basis::Typed };
+    let mut change = hypothesis(situation, shown.cap, None);
+    change.change.to = count(shown.more);
+    change.change.instruction = format!("{} {}", change.change.flag, count(shown.more));
+    Found {
+        summary: why.clone(),
+        sentence: format!("The seats (max_num_seqs {}) are the limit: {why}.", count(shown.cap)),
+        claims: if queue_s > 0.0 { vec![claim] } else { Vec::new() },
+        evidence: vec![
+            figure("config.max_num_seqs", shown.cap, "request", "as given"),
+            figure(&format!("gain of {} seats", count(shown.more)), shown.ratio, "ratio", &shown.by),
+        ],
+        hypotheses: vec![change],
+        falsified_by: format!("running below {} while requests wait", count(shown.cap)),
+        ..Found::default()
+    }
 }
 
 fn all_taken(cap: f64) -> String {

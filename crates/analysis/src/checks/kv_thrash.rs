@@ -1,5 +1,7 @@
 //! The KV cache is too small for what was admitted: running requests are pushed out and computed again.
 
+mod signs;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
@@ -40,7 +42,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let usage = situation.load.kv_usage_max;
     let counted = evidence.growth("kv.preemptions").or_else(|| evidence.figures.typical("kv.preemptions"));
-    let Some(preempted) = counted else { return without_counter(situation, usage) };
+    let Some(preempted) = counted else {
+        return match signs::of_thrash(situation) {
+            Some(sign) => Answer::Found(Box::new(signed(situation, &sign))),
+            None => without_counter(situation, usage),
+        };
+    };
     let finished = situation.load.finished_or_typed(evidence);
     if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= KV_NEAR_FULL) && situation.load.waiting_max <= 0.0 {
         return Answer::CannotTell(record::scrapes(
@@ -72,11 +79,21 @@ fn without_counter(situation: &Situation<'_>, usage: Option<f64>) -> Answer {
         }
         _ => Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "kv.usage"],
-            "no preemption counter and no KV usage",
-            // A shortage of blocks would stop the batch short of its seats: who runs at exactly the limit has blocks.
-            Some(if running_at_seats(situation) { 0.0 } else { situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s() }),
+            if usage.is_some() {
+                "the cache is full, and whether anybody is pushed out is not told"
+            } else {
+                "no preemption counter and no KV usage"
+            },
+            at_most_s(situation),
         )),
     }
+}
+
+/// A shortage of blocks would stop the batch short of its seats: who runs at exactly the limit has blocks. Who types
+/// figures types the preemptions that were seen; without them it is no rival.
+fn at_most_s(situation: &Situation<'_>) -> Option<f64> {
+    let most_s = situation.phase_s(Phase::Queue) + situation.unsplit_first_token_s();
+    situation.evidence.has_timeline().then_some(if running_at_seats(situation) { 0.0 } else { most_s })
 }
 
 fn running_at_seats(situation: &Situation<'_>) -> bool {
@@ -170,33 +187,34 @@ fn claims(situation: &Situation<'_>, requeued_s: f64, recomputed_s: f64) -> Vec<
     claims
 }
 
-/// Stretches of KV-gated moments in which at least one request was preempted. Between two preemptions of one stretch
-/// the blocks that were freed are taken at once: the shortage is the same one.
+/// Stretches of KV-gated moments in which at least one request was preempted.
 fn thrashing_runs(situation: &Situation<'_>) -> Vec<(i64, i64)> {
-    let mut runs: Vec<(i64, i64)> = Vec::new();
-    let mut stretch: Option<(i64, i64, bool)> = None;
-    let mut close = |stretch: Option<(i64, i64, bool)>| {
-        if let Some((start, end, true)) = stretch {
-            runs.push((start, end));
-        }
+    let stretches = situation.gates.stretches(Gate::Kv).into_iter().filter(|stretch| stretch.preempted);
+    stretches.map(|stretch| (stretch.t_start_ns, stretch.t_end_ns)).collect()
+}
+
+/// Found by what thrashing does, where nobody counted preemptions.
+fn signed(situation: &Situation<'_>, sign: &signs::Sign) -> Found {
+    let usage = situation.load.kv_usage_max;
+    let full = usage.map_or_else(String::new, |usage| format!(" at KV usage up to {}", percent(usage)));
+    let decode = situation.phase_s(Phase::Decode) > 0.0;
+    let share = sign.share.filter(|_| decode);
+    let claim = |share: f64| Claim {
+        phase: Phase::Decode,
+        what: Extent::Fraction { lo: 0.5 * share, mid: share, hi: (1.2 * share).min(1.0) },
+        basis: Basis::Bound,
     };
-    for gated in &situation.gates.gated {
-        let moment = &gated.moment;
-        let preempted = moment.preemptions > 0.0;
-        stretch = match (gated.gate, stretch) {
-            (Gate::Kv, Some((start, end, seen))) if end >= moment.t_start_ns => Some((start, moment.t_end_ns, seen || preempted)),
-            (Gate::Kv, open) => {
-                close(open);
-                Some((moment.t_start_ns, moment.t_end_ns, preempted))
-            }
-            (_, open) => {
-                close(open);
-                None
-            }
-        };
+    let mut evidence = sign.rows.clone();
+    evidence.extend(usage.map(|usage| figure("kv.usage.max", usage, "ratio", "as given")));
+    Found {
+        summary: format!("{}{full}", sign.why),
+        sentence: format!("The KV cache pushes running requests out and computes them again: {}{full}.", sign.why),
+        claims: share.map(claim).into_iter().collect(),
+        evidence,
+        hypotheses: hypotheses(situation, 0.0, 0.0),
+        falsified_by: "a preemption counter that stands still at the same load".into(),
+        ..Found::default()
     }
-    close(stretch);
-    runs
 }
 
 fn hypotheses(situation: &Situation<'_>, preempted: f64, finished: f64) -> Vec<Hypothesis> {

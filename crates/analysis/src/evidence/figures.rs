@@ -129,6 +129,13 @@ impl Figures {
         self.whole.is_empty() && self.points.is_empty() && self.means.is_empty()
     }
 
+    /// Whole-run figures by full name, for tests.
+    #[cfg(test)]
+    pub(crate) fn from_rows(rows: &[(&str, f64)]) -> Self {
+        let figure = |value: f64| Figure { value, at_least: None };
+        Self { whole: rows.iter().map(|(name, value)| ((*name).to_string(), figure(*value))).collect(), ..Self::default() }
+    }
+
     /// All whole-run figures in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Figure)> {
         self.whole.iter().map(|(name, figure)| (name.as_str(), *figure))

@@ -1,0 +1,157 @@
+//! The step's token budget is spent: prompts wait for room in a step although seats and blocks are free.
+
+use crate::check::{Answer, Found, check, clear, figure};
+use crate::claims::{Basis, Claim, Extent};
+use crate::contract::{Direction, Quantity};
+use crate::contrast::{Contrast, RUN_SPREAD, better_arm, numbers};
+use crate::evidence::Evidence;
+use crate::gates::Gate;
+use crate::phase::Phase;
+use crate::predict::Movement;
+use crate::readings::{left_out, peak, typical};
+use crate::record;
+use crate::remedy::Remedy;
+use crate::situation::Situation;
+use crate::words::{count, percent};
+
+check! {
+    /// Steps are full to their token budget (`max_num_batched_tokens`, chunk size) while prompts wait.
+    ///
+    /// ## Why it costs time
+    /// Each step computes at most so many tokens. A prompt longer than what is left is cut and goes on in the next step, and
+    /// each step has a fixed cost. A budget below what the device can take in one step makes more steps of the same work.
+    ///
+    /// ## How to confirm
+    /// Tokens per step stand at the budget in most steps while `engine.waiting` is above 0 and seats and blocks are free; a
+    /// step of twice the tokens takes clearly less than twice the time.
+    ///
+    /// ## Fix
+    /// A larger budget. The queue of prompts falls, time between tokens grows by the extra tokens over the prefill rate.
+    ///
+    /// ## When this is wrong
+    /// Chunked prefill doing its job: steps full of prompt tokens whose time is all arithmetic gain nothing from a larger
+    /// budget (`compute_bound_prefill`, `overload`).
+    id: "token_budget_reached", layer: Scheduling, rank: 106, phases: [Queue, Prefill], bound: "logic", validated_on: "typed", run: find,
+}
+
+/// The gate must own at least this share of the queue (attribution, section 6).
+const GATE_SHARE: f64 = 0.5;
+/// A step this close to its budget spent it (attribution, section 2).
+const SPENT: f64 = 0.98;
+/// A larger step counts as gaining from this throughput ratio (attribution, section 2).
+const GAIN: f64 = 1.05;
+
+fn find(situation: &Situation<'_>) -> Answer {
+    let budget = situation.evidence.settings.number("config.max_num_batched_tokens").filter(|&budget| budget >= 1.0);
+    if situation.evidence.has_timeline() { from_timeline(situation, budget) } else { from_figures(situation, budget) }
+}
+
+fn from_timeline(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
+    let share = situation.gates.share(Gate::Budget);
+    if situation.gates.waited_s <= 0.0 || share < GATE_SHARE {
+        return clear(vec![("gate_share", share)], format!("the token budget was the gate in {} of the waiting", percent(share)));
+    }
+    let budget = budget.unwrap_or(0.0);
+    let gain = gain(situation, budget);
+    if let Some(gain) = gain.filter(|&gain| gain < GAIN) {
+        return clear(
+            vec![("gate_share", share), ("gain_of_twice_the_budget", gain)],
+            format!("steps spend their budget of {}, but one of twice the tokens would take twice as long", count(budget)),
+        );
+    }
+    let runs = situation.gates.stretches(Gate::Budget).iter().map(|stretch| (stretch.t_start_ns, stretch.t_end_ns)).collect();
+    let (what, basis) = match gain {
+        Some(_) if situation.load.engine_count <= 1 => (Extent::Intervals(runs), Basis::Derived),
+        Some(_) => (Extent::exactly(share), Basis::Derived),
+        None => (Extent::Fraction { lo: 0.0, mid: share, hi: share }, Basis::Bound),
+    };
+    let claims = if situation.account.is_empty() { Vec::new() } else { vec![Claim { phase: Phase::Queue, what, basis }] };
+    let why = format!("steps spend their budget of {} tokens in {} of the waiting", count(budget), percent(share));
+    Answer::Found(Box::new(found(situation, budget, &why, claims, share * situation.phase_s(Phase::Queue))))
+}
+
+/// Prompt tokens per second with twice the budget over those with the present one, by the step law.
+fn gain(situation: &Situation<'_>, budget: f64) -> Option<f64> {
+    let law = situation.law.known()?;
+    let batch = situation.load.running_mean.max(1.0).min(budget);
+    let rate = |tokens: f64| (tokens - batch).max(1.0) / law.step_s(batch, (tokens - batch).max(1.0));
+    Some(rate(2.0 * budget) / rate(budget)).filter(|gain| gain.is_finite())
+}
+
+fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
+    let evidence = situation.evidence;
+    let tokens = peak(evidence, "engine.step_tokens").or_else(|| typical(evidence, "engine.step_tokens"));
+    let typical_tokens = typical(evidence, "engine.step_tokens").or(tokens);
+    if let Some((budget, tokens)) = budget.zip(typical_tokens) {
+        let spent = tokens / budget;
+        if spent < SPENT {
+            return clear(vec![("step_tokens_over_budget", spent)], format!("steps hold {} of {} tokens", count(tokens), count(budget)));
+        }
+        let waits = left_out(situation).is_some() || situation.phase_s(Phase::Queue) > 0.0 || situation.claimable_s(Phase::Prefill) > 0.0;
+        if waits && spent <= 1.5 {
+            let why = format!("steps hold {} tokens, all of their budget of {}, while prompts wait", count(tokens), count(budget));
+            return Answer::Found(Box::new(found(situation, budget, &why, claims(situation, 0.5, 0.8), 0.0)));
+        }
+    }
+    let larger = |arm: &Evidence| numbers(evidence, arm, "config.max_num_batched_tokens").is_some_and(|(mine, theirs)| theirs > mine);
+    // A first token that comes sooner at the price of slower gaps is a trade, not a limit that was too low.
+    let is_trade = |better: &Contrast<'_>| better.is_first_token() && gaps_grow(evidence, better.arm);
+    if let Some(better) = better_arm(situation, larger).filter(|better| !is_trade(better)) {
+        let why = format!("with a larger token budget the same load is {:.1} times as fast ({})", better.ratio, better.text());
+        let saved = better.saved();
+        return Answer::Found(Box::new(found(situation, budget.unwrap_or(0.0), &why, claims(situation, 0.6 * saved, saved), 0.0)));
+    }
+    Answer::CannotTell(record::scrapes(
+        &["engine.step_tokens", "config.max_num_batched_tokens", "engine.waiting"],
+        "nothing says how full steps are",
+        None,
+    ))
+}
+
+/// The slowest gaps between tokens are clearly longer in the other arm.
+fn gaps_grow(here: &Evidence, arm: &Evidence) -> bool {
+    ["client.itl.p99", "client.tpot.p99", "server.itl.p99", "client.itl.max"]
+        .iter()
+        .find_map(|name| here.figures.get(name).zip(arm.figures.get(name)))
+        .is_some_and(|(mine, theirs)| theirs >= RUN_SPREAD * mine)
+}
+
+fn claims(situation: &Situation<'_>, lo: f64, mid: f64) -> Vec<Claim> {
+    let phase = if situation.phase_s(Phase::Queue) > 0.0 { Phase::Queue } else { Phase::Prefill };
+    let claim = Claim { phase, what: Extent::Fraction { lo, mid, hi: 1.0 }, basis: Basis::Typed };
+    if situation.claimable_s(phase) > 0.0 { vec![claim] } else { Vec::new() }
+}
+
+fn found(situation: &Situation<'_>, budget: f64, why: &str, claims: Vec<Claim>, wait_s: f64) -> Found {
+    let queue_s = situation.phase_s(Phase::Queue);
+    let queue = Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, (queue_s > 0.0).then_some(queue_s));
+    let queue = if queue_s > 0.0 {
+        queue.to(0.0, 0.6 * queue_s, "twice the prompt tokens per step")
+    } else {
+        queue.refused("the queue was not measured by itself: direction only")
+    };
+    let itl = Movement::new("server.itl.mean", "ITL mean", "s", Direction::Up, situation.evidence.mean("server.itl"));
+    let itl = match situation.evidence.mean("server.itl").zip(situation.law.central()) {
+        Some((now, law)) => itl.to(now, now + law.c_s * budget, "the extra tokens of a full step at the law's cost per token"),
+        None => itl.refused("no step law: direction only"),
+    };
+    let to = if budget > 0.0 { count(2.0 * budget).replace(',', "") } else { "twice as many".into() };
+    let hypothesis = Remedy::setting(situation, "max_num_batched_tokens", to)
+        .moves(queue)
+        .guards(itl)
+        .risking("longer steps: gaps between tokens grow, activations take more memory", "the slowest gaps pass what users accept")
+        .build();
+    Found {
+        summary: why.to_string(),
+        sentence: format!("The token budget of a step holds prompts back: {why}."),
+        cost: (wait_s > 0.0 && !claims.is_empty()).then(|| Quantity { value: wait_s, unit: "s".into() }),
+        claims,
+        evidence: vec![
+            figure("config.max_num_batched_tokens", budget, "token", &situation.setting_origin("config.max_num_batched_tokens")),
+            figure("waiting with the budget spent", situation.gates.share(Gate::Budget), "ratio", "scrapes"),
+        ],
+        hypotheses: vec![hypothesis],
+        falsified_by: "the same queue with twice the budget".into(),
+        ..Found::default()
+    }
+}

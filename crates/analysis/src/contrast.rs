@@ -1,0 +1,111 @@
+//! Arms of one system that differ in one setting: which did better, and by how much.
+//!
+//! Ratios are in favor of the other arm: 1.6 is 1.6 times its throughput, or 1/1.6 of its time.
+
+use crate::arms::{at_equal_load, load_differs};
+use crate::evidence::Evidence;
+use crate::situation::Situation;
+
+/// Two runs of one load differ by up to a quarter without any change.
+pub const RUN_SPREAD: f64 = 1.25;
+
+/// Another arm that did better.
+#[derive(Clone, Debug)]
+pub struct Contrast<'a> {
+    /// The arm.
+    pub arm: &'a Evidence,
+    /// How much better it did, above 1.
+    pub ratio: f64,
+    /// By which quantity.
+    pub quantity: &'static str,
+    /// That quantity here.
+    pub here: f64,
+    /// That quantity there.
+    pub there: f64,
+}
+
+/// Throughput first: a time per request can fall because fewer are served.
+const QUANTITIES: &[&str] = &[
+    "client.throughput.output",
+    "client.throughput.total",
+    "client.throughput.requests",
+    "client.throughput.prompt",
+    "client.duration",
+    "client.e2e",
+    "client.ttft",
+    "server.ttft",
+    "server.prefill_time",
+    "client.tpot",
+    "server.tpot",
+    "client.itl",
+];
+
+/// The arm of this system that `accept` takes and that did best, by at least the spread of two runs, under the same
+/// load as far as it is stated.
+pub fn better_arm<'a>(situation: &Situation<'a>, accept: impl Fn(&Evidence) -> bool) -> Option<Contrast<'a>> {
+    let better = situation.other_arms().filter(|arm| accept(arm) && !load_differs(situation.evidence, arm));
+    better.filter_map(|arm| best_of(situation.evidence, arm, QUANTITIES)).max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+}
+
+/// The first of `quantities` that both arms state; where it is no better by the spread of two runs, the next.
+pub fn best_of<'a>(here: &Evidence, arm: &'a Evidence, quantities: &[&'static str]) -> Option<Contrast<'a>> {
+    quantities.iter().find_map(|&quantity| {
+        let pairs = at_equal_load(here, arm, quantity, "client.concurrency");
+        let &(_, mine, theirs) = pairs.last()?;
+        let is_rate = quantity.contains("throughput");
+        let ratio = if is_rate { theirs / mine } else { mine / theirs };
+        (ratio.is_finite() && ratio >= RUN_SPREAD).then_some(Contrast { arm, ratio, quantity, here: mine, there: theirs })
+    })
+}
+
+/// A numeric setting of both arms, where it differs: here and there.
+pub fn numbers(here: &Evidence, there: &Evidence, key: &str) -> Option<(f64, f64)> {
+    let pair = here.settings.number(key).zip(there.settings.number(key))?;
+    (pair.0 != pair.1).then_some(pair)
+}
+
+/// A text setting of both arms, where it differs; empty where one arm does not state it.
+pub fn texts<'e>(here: &'e Evidence, there: &'e Evidence, key: &str) -> Option<(&'e str, &'e str)> {
+    let text = |evidence: &'e Evidence| evidence.settings.get(key).map_or("", |setting| setting.value.as_str());
+    let pair = (text(here), text(there));
+    (pair.0 != pair.1).then_some(pair)
+}
+
+impl Contrast<'_> {
+    /// `client.throughput.output 96.2 here, 161 in "GUARANTEED_NO_EVICT"`.
+    pub fn text(&self) -> String {
+        use crate::words::digits;
+        format!("{} {} here, {} in \"{}\"", self.quantity, digits(self.here), digits(self.there), self.arm.run_name)
+    }
+
+    /// Share of the time here that the other arm does not need.
+    pub fn saved(&self) -> f64 {
+        (1.0 - 1.0 / self.ratio).clamp(0.0, 1.0)
+    }
+
+    /// True when it compares times before the first token.
+    pub fn is_first_token(&self) -> bool {
+        self.quantity.ends_with("ttft") || self.quantity.ends_with("prefill_time") || self.quantity.ends_with("throughput.prompt")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::Figures;
+
+    fn arm(rows: &[(&str, f64)]) -> Evidence {
+        Evidence { figures: Figures::from_rows(rows), ..Evidence::default() }
+    }
+
+    #[test]
+    fn throughput_decides_before_latency_and_noise_is_no_difference() {
+        let slow = arm(&[("client.throughput.output", 100.0), ("client.ttft.p50", 1.0)]);
+        let fast = arm(&[("client.throughput.output", 160.0), ("client.ttft.p50", 2.0)]);
+        let found = best_of(&slow, &fast, QUANTITIES).unwrap();
+        assert_eq!((found.quantity, found.here, found.there), ("client.throughput.output", 100.0, 160.0));
+        assert!((found.saved() - 0.375).abs() < 1e-12 && !found.is_first_token());
+        let noise = arm(&[("client.throughput.output", 110.0), ("client.ttft.p50", 0.9)]);
+        assert!(best_of(&slow, &noise, QUANTITIES).is_none());
+    }
+}
