@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use crate::evidence::{Evidence, RequestRow};
 use crate::phase::Phase;
 
+pub(crate) use typed::loaded_row;
+
 /// Where the time of a population of requests went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestAccount {

@@ -4,6 +4,7 @@
 
 mod figures;
 mod histograms;
+mod logs;
 mod requests;
 mod series;
 mod settings;
@@ -14,6 +15,7 @@ use capture::{Capture, labels};
 
 pub use figures::{Figure, Figures, Point};
 pub use histograms::{HistogramDelta, HistogramSeries};
+pub use logs::Logged;
 pub use requests::{Gap, RequestRow};
 pub use series::Series;
 pub use settings::{Setting, Settings};
@@ -94,6 +96,8 @@ pub struct Evidence {
     pub from_log: bool,
     /// Requests waiting as the engines' periodic log lines tell; they often reach further back than the scrapes.
     pub logged_waiting: Vec<Series>,
+    /// Lines of logs by kind (`recompile`, `graph_capture_failed`).
+    pub logged: BTreeMap<String, Logged>,
     /// Seconds from start-up log lines until the engine answers again, where told.
     pub reload_s: Option<f64>,
 }
@@ -113,6 +117,7 @@ impl Evidence {
         evidence.settings = Settings::read(capture, run_idx);
         requests::read(capture, &mut evidence);
         evidence.reload_s = settings::reload_s(capture, run_idx);
+        evidence.logged = logs::read(capture, run_idx);
         evidence
     }
 

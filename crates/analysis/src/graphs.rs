@@ -1,0 +1,157 @@
+//! Captured graph sizes against the batches that run, and step time over the batch from a sweep.
+
+use crate::device_step::figure_of;
+use crate::evidence::{Evidence, Point};
+use crate::situation::Situation;
+
+/// Sizes for which graphs were captured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sizes {
+    /// All of them, ascending; only the largest where the list is not known.
+    pub list: Vec<f64>,
+    /// True when the list is complete.
+    pub is_complete: bool,
+    /// Where they are from.
+    pub from: String,
+}
+
+impl Sizes {
+    /// Reads the list (`[1, 2, 4]`, `1 2 4`), else the largest.
+    pub fn read(evidence: &Evidence) -> Option<Self> {
+        let settings = &evidence.settings;
+        let parse = |text: &str| -> Vec<f64> {
+            let mut list: Vec<f64> = text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+            list.sort_unstable_by(f64::total_cmp);
+            list
+        };
+        if let Some(setting) = settings.get("config.graph_sizes") {
+            let list = parse(&setting.value);
+            if !list.is_empty() {
+                return Some(Self { list, is_complete: true, from: setting.origin.clone() });
+            }
+        }
+        let largest = settings.number("config.graph_max_size").or_else(|| figure_of(&evidence.figures, "config.graph_max_size"));
+        let from = settings.get("config.graph_max_size").map_or("typed".into(), |setting| setting.origin.clone());
+        largest.filter(|size| *size > 0.0).map(|size| Self { list: vec![size], is_complete: false, from })
+    }
+
+    /// The largest.
+    pub fn largest(&self) -> f64 {
+        self.list.last().copied().unwrap_or(0.0)
+    }
+
+    /// The size that a batch is replayed at.
+    pub fn replayed(&self, batch: f64) -> Option<f64> {
+        self.list.iter().copied().find(|size| *size >= batch - 0.5).filter(|_| self.is_complete)
+    }
+}
+
+/// What a graph's size counts: sequences times the tokens that each verifies in a step. vLLM counts tokens, others count
+/// sequences.
+pub fn tokens_per_seq(situation: &Situation<'_>) -> f64 {
+    let counts_tokens = situation.subject.engine.starts_with("vllm");
+    let drafts = situation.evidence.settings.number("config.speculative_tokens").unwrap_or(0.0);
+    if counts_tokens { 1.0 + drafts.max(0.0) } else { 1.0 }
+}
+
+/// Sequences that decode together: low (typical) and high, and where from. Little's law where only the load is typed.
+pub fn batches(situation: &Situation<'_>) -> Option<(f64, f64, &'static str)> {
+    let evidence = situation.evidence;
+    let figures = &evidence.figures;
+    if situation.load.running_max > 0.0 {
+        return Some((situation.load.running_mean / situation.load.engines(), situation.load.running_max, "scrapes or log"));
+    }
+    if let Some(high) = figures.highest("engine.running") {
+        return Some((figures.anywhere("engine.running").unwrap_or(high), high, "engine.running"));
+    }
+    let by_little = || {
+        let rate = figures.typical("client.request_rate").or_else(|| figures.typical("client.throughput.requests"))?;
+        let token = figure_of(figures, "client.tpot").or_else(|| figure_of(figures, "server.tpot"))?;
+        let running = rate * figures.typical("server.output_tokens")? * token;
+        Some((running, running, "Little: rate x output tokens x time per token"))
+    };
+    by_little()
+}
+
+/// Time of a step over the sequences in it, from a sweep; ascending, one row per batch.
+pub fn step_curve(evidence: &Evidence) -> Vec<(f64, f64)> {
+    let drafts = evidence.settings.number("config.speculative_tokens").unwrap_or(0.0) > 0.0;
+    let step = |point: &Point, batch: f64| {
+        let direct = ["engine.step_time", "client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| point.typical(name));
+        direct.or_else(|| point.typical("client.throughput.output").filter(|rate| *rate > 0.0).map(|rate| batch / rate))
+    };
+    let mut rows: Vec<(f64, f64)> = evidence
+        .figures
+        .points()
+        .filter(|point| point.typical("config.speculative_tokens").is_none() && point.about("class").is_none())
+        .filter_map(|point| {
+            let batch = ["engine.running", "engine.step_seqs", "client.concurrency"].iter().find_map(|name| point.typical(name))?;
+            Some((batch, step(point, batch)?))
+        })
+        .filter(|(batch, step)| *batch >= 1.0 && *step > 0.0 && step.is_finite())
+        .collect();
+    rows.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    rows.dedup_by(|a, b| a.0 == b.0);
+    if drafts { Vec::new() } else { rows }
+}
+
+/// A jump of the step time between two batches that no step law allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cliff {
+    /// Largest batch before it, and its step, s.
+    pub before: (f64, f64),
+    /// Smallest batch after it, and its step, s.
+    pub after: (f64, f64),
+    /// What the step law allows at the larger batch, s: extrapolated, and at most (in proportion to the batch).
+    pub allowed_s: (f64, f64),
+}
+
+impl Cliff {
+    /// Share of the later step that the law does not allow, `[lo, mid, hi]`.
+    pub fn ends(&self) -> [f64; 3] {
+        let share = |allowed: f64| (1.0 - allowed / self.after.1).max(0.0);
+        [share(self.allowed_s.1), share(self.allowed_s.0), share(self.before.1)]
+    }
+}
+
+/// Times typed by hand are rounded and vary by some percent; a jump must stand out of that.
+const SPREAD: f64 = 1.15;
+
+/// The largest cliff. A step grows with its batch by less than in proportion: its weights are read once whatever the
+/// batch is, and beyond the ridge the arithmetic grows in proportion at most. A step that more than that separates from
+/// the one before runs in another way.
+pub fn cliff(curve: &[(f64, f64)]) -> Option<Cliff> {
+    let jumps = curve.windows(2).enumerate().filter_map(|(at, pair)| {
+        let (before, after) = (pair[0], pair[1]);
+        let most = before.1 * after.0 / before.0;
+        let slope = at.checked_sub(1).map(|below| (before.1 - curve[below].1) / (before.0 - curve[below].0));
+        let extrapolated = slope.map_or(most, |slope| before.1 + slope.max(0.0) * (after.0 - before.0));
+        let allowed_s = (extrapolated.min(most), most);
+        (after.1 > SPREAD * most).then_some(Cliff { before, after, allowed_s })
+    });
+    jumps.max_by(|a, b| a.ends()[1].total_cmp(&b.ends()[1]))
+}
+
+/// Largest decode batch that vLLM captures when no size is stated: 1, 2, 4 and multiples of 8, at most the seats.
+pub fn default_largest(situation: &Situation<'_>) -> Option<f64> {
+    let seats = situation.evidence.settings.number("config.max_num_seqs").filter(|seats| *seats >= 1.0)?;
+    situation.subject.engine.starts_with("vllm").then(|| match seats {
+        seats if seats >= 8.0 => (seats / 8.0).floor() * 8.0,
+        seats if seats >= 4.0 => 4.0,
+        seats => seats.min(2.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_beyond_proportion_is_a_cliff_and_a_curve_is_none() {
+        let cliff = cliff(&[(1.0, 0.0071), (8.0, 0.0098), (9.0, 0.026)]).unwrap();
+        assert_eq!((cliff.before.0, cliff.after.0), (8.0, 9.0));
+        let [lo, mid, hi] = cliff.ends();
+        assert!(0.5 < lo && lo < mid && mid < hi && hi < 0.7, "{lo} {mid} {hi}");
+        assert_eq!(super::cliff(&[(1.0, 0.0071), (8.0, 0.0098), (64.0, 0.031), (256.0, 0.12)]), None);
+    }
+}
