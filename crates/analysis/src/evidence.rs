@@ -49,6 +49,11 @@ impl Engine {
         self.series.get(name)
     }
 
+    /// All series with their names, labels included, in name order.
+    pub fn all_series(&self) -> impl Iterator<Item = (&str, &Series)> {
+        self.series.iter().map(|(name, series)| (name.as_str(), series))
+    }
+
     /// A histogram by signal name.
     pub fn histogram(&self, name: &str) -> Option<&HistogramSeries> {
         self.histograms.get(name)

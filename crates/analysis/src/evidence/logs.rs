@@ -11,6 +11,8 @@ pub struct Logged {
     pub count: usize,
     /// Fields (`key=value`, separated by spaces) of the first few different ones.
     pub fields: Vec<String>,
+    /// How often each field that is true or false stood in them: `graph=false`.
+    pub flags: BTreeMap<String, usize>,
     /// Line of the first.
     pub line: u32,
 }
@@ -32,6 +34,9 @@ pub(super) fn read(capture: &Capture, run_idx: u32) -> BTreeMap<String, Logged> 
         }
         let Some(known) = logged.get_mut(kind) else { continue };
         known.count += 1;
+        for flag in fields.split(' ').filter(|field| field.ends_with("=true") || field.ends_with("=false")) {
+            *known.flags.entry(flag.to_string()).or_default() += 1;
+        }
         if known.fields.len() < KEPT && !known.fields.iter().any(|other| other == fields) {
             known.fields.push(fields.to_string());
         }
