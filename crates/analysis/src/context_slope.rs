@@ -64,15 +64,30 @@ impl ContextSlope {
     }
 }
 
+/// The longest that reading the cache of one step can take, s: the largest cache this model can have over the reachable
+/// bandwidth. Only where context and bandwidth are known.
+pub fn most_cache_s(subject: &Subject, evidence: &Evidence) -> Option<f64> {
+    let figures = &evidence.figures;
+    let context = figures.anywhere("server.prompt_tokens")? + 0.5 * figures.anywhere("server.output_tokens").unwrap_or(0.0);
+    let (peak, is_sustained, _) = bandwidth(subject, evidence)?;
+    let (_, most, _) = bytes_per_token(subject, evidence);
+    let streams = batch(evidence);
+    Some(most * context * streams / (peak * if is_sustained { 1.0 } else { ACHIEVABLE }))
+}
+
 /// (context, step time), ascending by context.
 fn rows(evidence: &Evidence) -> Vec<(f64, f64)> {
     let drafts = evidence.settings.number("config.speculative_tokens").unwrap_or(0.0) > 0.0;
     let step = |point: &Point| {
-        let direct = ["engine.step_time", "client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| point.typical(name));
+        let direct =
+            ["engine.step_time", "client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| point.typical(name));
         let streams = point.typical("client.concurrency").or_else(|| evidence.figures.typical("client.concurrency")).unwrap_or(1.0);
         direct.or_else(|| point.typical("client.throughput.output").filter(|rate| *rate > 0.0).map(|rate| streams / rate))
     };
-    let varies_only_context = |point: &&Point| point.typical("client.concurrency").is_none() && point.about("class").is_none() || evidence.figures.typical("client.concurrency").is_none();
+    let varies_only_context = |point: &&Point| {
+        point.typical("client.concurrency").is_none() && point.about("class").is_none()
+            || evidence.figures.typical("client.concurrency").is_none()
+    };
     let mut rows: Vec<(f64, f64)> = evidence
         .figures
         .points()

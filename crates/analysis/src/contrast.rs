@@ -41,7 +41,7 @@ pub const RUN_SPREAD: f64 = 0.03;
 const MATERIAL: f64 = 0.10;
 
 /// Times of one token or step, then of more; with `true` where a rate is given, whose inverse is the time.
-const TIMES: [(&str, bool); 8] = [
+const TOKEN_TIMES: [(&str, bool); 8] = [
     ("engine.step_time", false),
     ("client.tpot", false),
     ("server.tpot", false),
@@ -51,18 +51,31 @@ const TIMES: [(&str, bool); 8] = [
     ("client.e2e", false),
     ("client.duration", false),
 ];
+/// Times of computing a prompt.
+const PROMPT_TIMES: [(&str, bool); 4] =
+    [("server.prefill_time", false), ("client.throughput.prompt", true), ("server.ttft", false), ("client.ttft", false)];
 /// What rows of two sweeps may have in common.
 const KEYS: [&str; 6] =
     ["client.concurrency", "server.prompt_tokens", "engine.running", "engine.stage", "client.request_rate", "config.speculative_tokens"];
 
-/// The same time in two arms at equal load, largest load first; `None` where they have none in common.
+/// The time of a token or step in two arms at equal load, largest load first; `None` where they have none in common.
 pub fn compare<'a>(here: &Evidence, there: &'a Evidence) -> Option<Contrast<'a>> {
+    compare_by(&TOKEN_TIMES, here, there)
+}
+
+/// The same for the time of computing a prompt.
+pub fn compare_prompts<'a>(here: &Evidence, there: &'a Evidence) -> Option<Contrast<'a>> {
+    compare_by(&PROMPT_TIMES, here, there)
+}
+
+fn compare_by<'a>(times: &[(&'static str, bool)], here: &Evidence, there: &'a Evidence) -> Option<Contrast<'a>> {
     if load_differs(here, there) {
         return None;
     }
-    TIMES.into_iter().find_map(|(signal, is_rate)| {
+    times.iter().copied().find_map(|(signal, is_rate)| {
         let pairs = KEYS.into_iter().map(|key| at_equal_load(here, there, signal, key)).find(|pairs| !pairs.is_empty())?;
-        let (_, mine, theirs) = pairs.into_iter().filter(|(_, mine, theirs)| *mine > 0.0 && *theirs > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (_, mine, theirs) =
+            pairs.into_iter().filter(|(_, mine, theirs)| *mine > 0.0 && *theirs > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
         let time = |value: f64| if is_rate { 1.0 / value } else { value };
         Some(Contrast { other: there, signal, mine_s: time(mine), theirs_s: time(theirs) })
     })
@@ -80,9 +93,14 @@ pub fn faster_arm<'a>(situation: &Situation<'a>, differs: impl Fn(&Evidence, &Ev
         .min_by(|a, b| (a.theirs_s / a.mine_s).total_cmp(&(b.theirs_s / b.mine_s)))
 }
 
-/// The same for arms that ought to be faster and are not: the ratio of time here to time there.
-pub fn ratio_to(here: &Evidence, there: &Evidence) -> Option<f64> {
-    compare(here, there).map(|contrast| contrast.mine_s / contrast.theirs_s)
+/// True when the words in which the user told two arms apart, or their environment, name one of `parts`.
+pub fn change_names(here: &Evidence, there: &Evidence, parts: &[&str]) -> bool {
+    let names = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        parts.iter().any(|part| text.contains(part))
+    };
+    let environment = here.settings.differing(&there.settings).into_iter().filter(|(key, ..)| key.starts_with("env."));
+    names(&here.changed) || names(&there.changed) || environment.into_iter().any(|(key, ..)| names(key))
 }
 
 /// A setting as text in both arms, where they differ.

@@ -31,7 +31,8 @@ pub fn step_s(evidence: &Evidence) -> Option<(f64, &'static str)> {
     }
     let drafts = evidence.settings.number("config.speculative_tokens").unwrap_or(0.0);
     let per_step = figures.typical("spec.acceptance_length").or((drafts <= 0.0).then_some(1.0))?;
-    let typed = ["client.tpot", "server.tpot", "client.itl", "server.itl"].into_iter().find_map(|name| Some((figure_of(figures, name)?, name)));
+    let typed =
+        ["client.tpot", "server.tpot", "client.itl", "server.itl"].into_iter().find_map(|name| Some((figure_of(figures, name)?, name)));
     let measured = || evidence.mean("server.tpot").map(|tpot| (tpot, "server.tpot"));
     let rate = || {
         let streams = figure_of(figures, "client.concurrency").unwrap_or(1.0).max(1.0);

@@ -28,19 +28,6 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "llama.cpp", key: "max_num_seqs", flag: "--parallel", valid_for: "any" },
     Flag { engine: "tensorrt-llm", key: "max_num_seqs", flag: "--max_batch_size", valid_for: "any" },
     Flag { engine: "tensorrt-llm", key: "gpu_memory_utilization", flag: "--kv_cache_free_gpu_memory_fraction", valid_for: "trtllm-serve" },
-    Flag { engine: "vllm", key: "enforce_eager", flag: "--enforce-eager", valid_for: ">=0.2" },
-    Flag { engine: "vllm", key: "graph_max_size", flag: "--max-cudagraph-capture-size", valid_for: ">=0.11.1" },
-    Flag { engine: "vllm", key: "graph_sizes", flag: "--cudagraph-capture-sizes", valid_for: ">=0.11.1" },
-    Flag { engine: "vllm", key: "attention_backend", flag: "--attention-backend", valid_for: ">=0.12" },
-    Flag { engine: "vllm", key: "quantization", flag: "--quantization", valid_for: ">=0.1" },
-    Flag { engine: "sglang", key: "enforce_eager", flag: "--disable-cuda-graph", valid_for: ">=0.1" },
-    Flag { engine: "sglang", key: "graph_max_size", flag: "--cuda-graph-max-bs", valid_for: ">=0.2" },
-    Flag { engine: "sglang", key: "graph_sizes", flag: "--cuda-graph-bs", valid_for: ">=0.4" },
-    Flag { engine: "sglang", key: "attention_backend", flag: "--attention-backend", valid_for: ">=0.3" },
-    Flag { engine: "sglang", key: "moe_backend", flag: "--moe-runner-backend", valid_for: ">=0.5" },
-    Flag { engine: "sglang", key: "quantization", flag: "--quantization", valid_for: ">=0.1" },
-    Flag { engine: "tensorrt-llm", key: "graph_max_size", flag: "cuda_graph_config.max_batch_size", valid_for: ">=1.0" },
-    Flag { engine: "tensorrt-llm", key: "graph_sizes", flag: "cuda_graph_config.batch_sizes", valid_for: ">=1.0" },
 ];
 
 /// The flag that sets `key` on this engine. Forks (`vllm-omni`) share their parent's flags; for an engine without a row

@@ -1,8 +1,14 @@
 //! Captured graph sizes against the batches that run, and step time over the batch from a sweep.
 
+use capture::Subject;
+
+use crate::check::figure;
+use crate::contract;
 use crate::device_step::figure_of;
 use crate::evidence::{Evidence, Point};
+use crate::launches::{Launches, REPLAYED};
 use crate::situation::Situation;
+use crate::words::{count, percent};
 
 /// Sizes for which graphs were captured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,23 +52,30 @@ impl Sizes {
     }
 }
 
+/// A peak this far above the largest size is above it for more than a moment.
+const CLEARLY_ABOVE: f64 = 1.25;
+
 /// What a graph's size counts: sequences times the tokens that each verifies in a step. vLLM counts tokens, others count
 /// sequences.
-pub fn tokens_per_seq(situation: &Situation<'_>) -> f64 {
-    let counts_tokens = situation.subject.engine.starts_with("vllm");
-    let drafts = situation.evidence.settings.number("config.speculative_tokens").unwrap_or(0.0);
+pub fn tokens_per_seq(subject: &Subject, evidence: &Evidence) -> f64 {
+    let counts_tokens = subject.engine.starts_with("vllm");
+    let drafts = evidence.settings.number("config.speculative_tokens").unwrap_or(0.0);
     if counts_tokens { 1.0 + drafts.max(0.0) } else { 1.0 }
 }
 
 /// Sequences that decode together: low (typical) and high, and where from. Little's law where only the load is typed.
 pub fn batches(situation: &Situation<'_>) -> Option<(f64, f64, &'static str)> {
-    let evidence = situation.evidence;
-    let figures = &evidence.figures;
-    if situation.load.running_max > 0.0 {
+    if situation.load.running_mean > 0.0 {
         return Some((situation.load.running_mean / situation.load.engines(), situation.load.running_max, "scrapes or log"));
     }
+    typed_batches(situation.evidence)
+}
+
+fn typed_batches(evidence: &Evidence) -> Option<(f64, f64, &'static str)> {
+    let figures = &evidence.figures;
     if let Some(high) = figures.highest("engine.running") {
-        return Some((figures.anywhere("engine.running").unwrap_or(high), high, "engine.running"));
+        // Of a peak alone only a clear excess counts.
+        return Some((figures.anywhere("engine.running").unwrap_or(high / CLEARLY_ABOVE), high, "engine.running"));
     }
     let by_little = || {
         let rate = figures.typical("client.request_rate").or_else(|| figures.typical("client.throughput.requests"))?;
@@ -77,7 +90,8 @@ pub fn batches(situation: &Situation<'_>) -> Option<(f64, f64, &'static str)> {
 pub fn step_curve(evidence: &Evidence) -> Vec<(f64, f64)> {
     let drafts = evidence.settings.number("config.speculative_tokens").unwrap_or(0.0) > 0.0;
     let step = |point: &Point, batch: f64| {
-        let direct = ["engine.step_time", "client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| point.typical(name));
+        let direct =
+            ["engine.step_time", "client.tpot", "server.tpot", "client.itl", "server.itl"].iter().find_map(|name| point.typical(name));
         direct.or_else(|| point.typical("client.throughput.output").filter(|rate| *rate > 0.0).map(|rate| batch / rate))
     };
     let mut rows: Vec<(f64, f64)> = evidence
@@ -140,6 +154,139 @@ pub fn default_largest(situation: &Situation<'_>) -> Option<f64> {
         seats if seats >= 4.0 => 4.0,
         seats => seats.min(2.0),
     })
+}
+
+/// Why steps are not replayed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotReplayed {
+    /// The configuration says eager.
+    Eager {
+        /// Where that was read.
+        from: String,
+    },
+    /// A log says that the capture failed.
+    CaptureFailed,
+    /// More sequences run than the largest captured size holds.
+    AboveLargest {
+        /// Largest captured size.
+        largest: f64,
+        /// Sequences that run, typically.
+        typical: f64,
+        /// Sequences that run at most.
+        high: f64,
+        /// Where the sizes are from.
+        from: String,
+        /// Where the sequences are from.
+        batch_from: &'static str,
+    },
+    /// The engine counts few decode steps as replayed.
+    FewSteps {
+        /// Share of decode steps.
+        share: f64,
+        /// Steps counted.
+        steps: f64,
+    },
+    /// A trace counts few kernels from graphs.
+    FewReplayed {
+        /// Share of kernels from graphs.
+        share: f64,
+    },
+}
+
+impl NotReplayed {
+    /// In words, for a sentence.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Eager { .. } => "eager mode is on: no step is replayed from a graph".into(),
+            Self::CaptureFailed => "the log says that capturing the graphs failed".into(),
+            Self::AboveLargest { largest, high, .. } => {
+                format!("up to {} sequences run while graphs reach to {}", count(*high), count(*largest))
+            }
+            Self::FewSteps { share, steps } => {
+                format!("the engine replays {} of {} decode steps from graphs", percent(*share), count(*steps))
+            }
+            Self::FewReplayed { share } => format!("{} of the kernels are replayed from graphs", percent(*share)),
+        }
+    }
+
+    /// The figures it rests on.
+    pub fn rows(&self) -> Vec<contract::Evidence> {
+        match self {
+            Self::Eager { from } => vec![figure("config.enforce_eager", 1.0, "flag", from)],
+            Self::CaptureFailed => vec![figure("graph capture failed", 1.0, "flag", "log")],
+            Self::AboveLargest { largest, typical, high, from, batch_from } => vec![
+                figure("largest captured size", *largest, "count", from),
+                figure("running, typical", *typical, "request", batch_from),
+                figure("running, most", *high, "request", batch_from),
+            ],
+            Self::FewSteps { share, .. } => vec![figure("decode steps replayed", *share, "ratio", "counters or log")],
+            Self::FewReplayed { share } => vec![figure("kernel.graph_share", *share, "ratio", "trace")],
+        }
+    }
+}
+
+/// A moment above the largest size costs a moment: the typical batch must be above, or the most clearly so.
+fn is_above(sizes: &Sizes, typical: f64, high: f64, per_seq: f64) -> bool {
+    typical * per_seq > sizes.largest() || high * per_seq >= CLEARLY_ABOVE * sizes.largest()
+}
+
+/// Whether a typed arm runs above its largest captured size; `None` where it does not say.
+pub fn runs_above(subject: &Subject, evidence: &Evidence) -> Option<bool> {
+    let sizes = Sizes::read(evidence)?;
+    let (typical, high, _) = typed_batches(evidence)?;
+    Some(is_above(&sizes, typical, high, tokens_per_seq(subject, evidence)))
+}
+
+/// Fewer counted steps or lines than this say nothing; a log prints every fortieth step.
+const MIN_LINES: f64 = 5.0;
+const MIN_STEPS: f64 = 200.0;
+
+/// Share of decode steps that the engine itself counts as replayed, and how many it counted. No engine replays prefill
+/// whole, so its steps are left out.
+pub fn replayed_steps(evidence: &Evidence) -> Option<(f64, f64)> {
+    let (mut replayed, mut all) = (0.0, 0.0);
+    for (name, series) in evidence.engines.values().flat_map(crate::evidence::Engine::all_series) {
+        let Some(text) = name.strip_prefix("engine.graph_steps{") else { continue };
+        if text.contains("source=\"log\"") || text.contains("prefill") || text.contains("extend") {
+            continue;
+        }
+        let grown = series.growth();
+        all += grown;
+        replayed += if text.contains("graph") { grown } else { 0.0 };
+    }
+    if all >= MIN_STEPS {
+        return Some((replayed / all, all));
+    }
+    let flags = &evidence.logged.get("periodic")?.flags;
+    let of = |flag: &str| flags.get(flag).map_or(0.0, |count| *count as f64);
+    let (yes, no) = (of("graph=true"), of("graph=false"));
+    (yes + no >= MIN_LINES).then(|| (yes / (yes + no), yes + no))
+}
+
+/// Why decode steps of this arm are not replayed, where something says so.
+pub fn not_replayed(situation: &Situation<'_>) -> Option<NotReplayed> {
+    let arm = situation.evidence;
+    let mode_off = arm.settings.get("config.graph_mode").is_some_and(|mode| mode.value.eq_ignore_ascii_case("none"));
+    if arm.settings.flag("config.enforce_eager") == Some(true) || mode_off {
+        let key = if mode_off { "config.graph_mode" } else { "config.enforce_eager" };
+        return Some(NotReplayed::Eager { from: situation.setting_origin(key) });
+    }
+    if let Some(off) = arm.settings.get("env.GGML_CUDA_DISABLE_GRAPHS").filter(|setting| setting.value != "0") {
+        return Some(NotReplayed::Eager { from: off.origin.clone() });
+    }
+    if let Some((share, steps)) = replayed_steps(arm).filter(|(share, _)| *share < REPLAYED) {
+        return Some(NotReplayed::FewSteps { share, steps });
+    }
+    if let Some(share) = Launches::read(arm).and_then(|launches| launches.graph_share) {
+        return (share < REPLAYED).then_some(NotReplayed::FewReplayed { share });
+    }
+    if arm.logged.contains_key("graph_capture_failed") {
+        return Some(NotReplayed::CaptureFailed);
+    }
+    let sizes = Sizes::read(arm)?;
+    let (typical, high, batch_from) = batches(situation)?;
+    let above = is_above(&sizes, typical, high, tokens_per_seq(situation.subject, arm));
+    above.then(|| NotReplayed::AboveLargest { largest: sizes.largest(), typical, high, from: sizes.from.clone(), batch_from })
 }
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ impl Launches {
     pub fn read(evidence: &Evidence) -> Option<Self> {
         let figures = &evidence.figures;
         let decode = |name: &str| {
-            figure_of(figures, name).or_else(|| figures.by_label(name, "phase").into_iter().find(|(phase, _)| phase == "decode").map(|(_, value)| value))
+            figure_of(figures, name)
+                .or_else(|| figures.by_label(name, "phase").into_iter().find(|(phase, _)| phase == "decode").map(|(_, value)| value))
         };
         let count = decode("kernel.count_per_step").filter(|count| *count > 0.0);
         let kernels_s = Some(kernel_time::total_s(figures)).filter(|sum| *sum > 0.0);

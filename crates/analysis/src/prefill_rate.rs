@@ -32,7 +32,8 @@ pub fn peak(subject: &Subject, arm: &Evidence) -> Option<(f64, &'static Gpu)> {
 pub fn utilization(subject: &Subject, arm: &Evidence) -> Option<f64> {
     let figures = &arm.figures;
     let name = ModelName::read(&subject.model);
-    let params = figures.typical("model.active_params").or(name.active_params).or_else(|| figures.typical("model.params")).or(name.params)?;
+    let params =
+        figures.typical("model.active_params").or(name.active_params).or_else(|| figures.typical("model.params")).or(name.params)?;
     let (peak, _) = peak(subject, arm)?;
     let ranks = arm.settings.number("config.tensor_parallel").unwrap_or(1.0).max(1.0);
     Some(2.0 * params * prompt_rate(arm)? / ranks / peak).filter(|share| share.is_finite() && *share > 0.0)

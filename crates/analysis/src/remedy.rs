@@ -52,7 +52,8 @@ fn token(situation: &Situation<'_>) -> (&'static str, &'static str, Option<f64>)
     if let Some(tpot) = situation.evidence.mean("server.tpot") {
         return ("server.tpot.mean", "TPOT mean", Some(tpot));
     }
-    let known = [("client.tpot", "TPOT"), ("server.tpot", "TPOT"), ("client.itl", "ITL"), ("server.itl", "ITL"), ("engine.step_time", "step")];
+    let known =
+        [("client.tpot", "TPOT"), ("server.tpot", "TPOT"), ("client.itl", "ITL"), ("server.itl", "ITL"), ("engine.step_time", "step")];
     let found = known.into_iter().find_map(|(signal, label)| Some((signal, label, figure_of(&situation.evidence.figures, signal)?)));
     found.map_or(("server.tpot", "TPOT", None), |(signal, label, value)| (signal, label, Some(value)))
 }
@@ -85,13 +86,24 @@ pub fn token_kept(situation: &Situation<'_>) -> Prediction {
 pub fn first_token_kept(situation: &Situation<'_>) -> Prediction {
     let now = situation.account.first_token_mean_s();
     let movement = Movement::first_token(situation, Direction::Unchanged).guard();
-    let movement =
-        if now > 0.0 { movement.to(0.0, 1.25 * now, "prompts are computed as before") } else { movement.refused("time to first token was not measured") };
+    let movement = if now > 0.0 {
+        movement.to(0.0, 1.25 * now, "prompts are computed as before")
+    } else {
+        movement.refused("time to first token was not measured")
+    };
     movement.build()
 }
 
 /// Another signal that moves in a direction, to an interval where one can be said.
-pub fn moves(signal: &str, label: &str, unit: &str, direction: Direction, from: Option<f64>, to: Option<[f64; 2]>, basis: &str) -> Prediction {
+pub fn moves(
+    signal: &str,
+    label: &str,
+    unit: &str,
+    direction: Direction,
+    from: Option<f64>,
+    to: Option<[f64; 2]>,
+    basis: &str,
+) -> Prediction {
     let movement = Movement::new(signal, label, unit, direction, from);
     match to {
         Some([lo, hi]) => movement.to(lo, hi, basis),

@@ -85,7 +85,10 @@ fn by_bytes(situation: &Situation<'_>) -> Option<Nearness> {
     let share = moved / reachable;
     Some(Nearness {
         share,
-        rows: vec![figure("gpu.dram_bytes", moved, "byte/s", "counter"), figure("reachable bandwidth", reachable, "byte/s", "probe or 0.8 of the data sheet")],
+        rows: vec![
+            figure("gpu.dram_bytes", moved, "byte/s", "counter"),
+            figure("reachable bandwidth", reachable, "byte/s", "probe or 0.8 of the data sheet"),
+        ],
         words: format!("memory moves {} of the reachable {} GB/s", percent(share), digits(reachable * 1e-9)),
     })
 }
@@ -132,13 +135,25 @@ fn found(situation: &Situation<'_>, near: &Nearness) -> Found {
         "time per token does not fall with the bytes",
         vec![
             token_falls(situation, ends, "time follows bytes: half the weight bytes at the same share of bandwidth"),
-            moves("gpu.dram_active", "memory active", "ratio", Direction::Unchanged, figure_of(&situation.evidence.figures, "gpu.dram_active"), None, "memory stays the limit"),
+            moves(
+                "gpu.dram_active",
+                "memory active",
+                "ratio",
+                Direction::Unchanged,
+                figure_of(&situation.evidence.figures, "gpu.dram_active"),
+                None,
+                "memory stays the limit",
+            ),
             first_token_kept(situation),
         ],
     );
     Found {
         summary: near.words.clone(),
-        sentence: format!("Decoding runs at {} of what this memory reaches: {}. That is normal for this hardware, not a fault.", percent(share), near.words),
+        sentence: format!(
+            "Decoding runs at {} of what this memory reaches: {}. That is normal for this hardware, not a fault.",
+            percent(share),
+            near.words
+        ),
         claims: claims(situation, Phase::Decode, [share * ACHIEVABLE, share, share], Basis::Counterfactual),
         cost: cost(situation, Phase::Decode, share),
         evidence: near.rows.clone(),

@@ -4,7 +4,7 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::clocks::{self, Clock, Reason};
 use crate::contract::{Direction, Evidence};
-use crate::contrast::compare;
+use crate::contrast::{change_names, compare, compare_prompts, faster_arm};
 use crate::device_step::{claims, cost, figure_of, is_cpu};
 use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
@@ -40,8 +40,12 @@ const BELOW: f64 = 0.05;
 /// Below this share of its best the multiprocessor clock also holds back reading memory: requests to memory are issued by
 /// it, and a device reaches its full bandwidth from about 60 % of its clock on.
 const ISSUES_ENOUGH: f64 = 0.6;
+/// A clock this far below its nominal one is no matter of boost.
+const FAR_BELOW: f64 = 0.30;
 /// Devices slow down between 83 and 95 degrees; hotter than this for the whole run is near that point for all of them.
 const HOT_C: f64 = 85.0;
+/// Words in which people tell arms apart that differ in cooling or power.
+const WORDS: [&str; 7] = ["power limit", "power cap", "fans", "cooling", "throttl", "nvidia-smi -pl", "locked clock"];
 /// A slowdown over time below this is not told from noise and mix.
 const SLOWER: f64 = 0.10;
 
@@ -74,7 +78,11 @@ fn find(situation: &Situation<'_>) -> Answer {
         (Some(known), Some((reason, share))) => Answer::Found(Box::new(harmless(known, *reason, *share))),
         (Some(known), None) if known.clock.is_nominal || has_figures_over_time(arm) => clear(
             vec![("governing_clock_over_best", known.clock.ratio())],
-            format!("{} stands at {} of its best, and no reason for a lower clock was reported", known.signal, percent(known.clock.ratio())),
+            format!(
+                "{} stands at {} of its best, and no reason for a lower clock was reported",
+                known.signal,
+                percent(known.clock.ratio())
+            ),
         ),
         (None, None) if reports_no_reason(arm) => clear(vec![("throttled_share", 0.0)], "no reason for a lower clock was active"),
         _ => undecided(
@@ -106,7 +114,11 @@ fn slow(situation: &Situation<'_>, phase: Phase) -> Option<Slow> {
     let memory = memory.map(|clock| Slow { phase, signal: "gpu.mem_clock", clock, lost: 1.0 - clock.ratio() });
     let issuing = multiprocessors.map(|clock| sm(clock, ISSUES_ENOUGH));
     // Without a memory clock a lower multiprocessor clock proves nothing about decoding unless it is very low.
-    [memory, issuing].into_iter().flatten().max_by(|a, b| a.lost.total_cmp(&b.lost)).filter(|slow| slow.signal == "gpu.mem_clock" || slow.lost > 0.0)
+    [memory, issuing]
+        .into_iter()
+        .flatten()
+        .max_by(|a, b| a.lost.total_cmp(&b.lost))
+        .filter(|slow| slow.signal == "gpu.mem_clock" || slow.lost > 0.0)
 }
 
 /// A clock of this arm, with the best of all arms of its system where no nominal clock is known.
@@ -123,7 +135,9 @@ fn best_of(situation: &Situation<'_>, signal: &str, phase: &str) -> Option<Clock
 fn measured_ratio(situation: &Situation<'_>, slow: &Slow) -> Option<f64> {
     let phase = if slow.phase == Phase::Prefill { "prefill" } else { "decode" };
     let faster = |arm: &&Arm| clocks::read(arm, slow.signal, phase).is_some_and(|clock| clock.now_hz > slow.clock.now_hz * (1.0 + BELOW));
-    let ratios = situation.other_arms().filter(faster).filter_map(|arm| compare(situation.evidence, arm));
+    let here = situation.evidence;
+    let compared = |arm| if slow.phase == Phase::Prefill { compare_prompts(here, arm) } else { compare(here, arm) };
+    let ratios = situation.other_arms().filter(faster).filter_map(compared);
     ratios.map(|contrast| contrast.mine_s / contrast.theirs_s).reduce(f64::max)
 }
 
@@ -132,12 +146,21 @@ fn by_clock(situation: &Situation<'_>, slow: &Slow, reasons: &[(Reason, Option<f
     let margin = vec![("governing_clock_over_best", slow.clock.ratio())];
     let measured = measured_ratio(situation, slow);
     if let Some(ratio) = measured.filter(|ratio| *ratio < 1.0 + 0.3 * (expected - 1.0)) {
-        return clear(margin, format!("steps take {} times as long as with the better clock, where the clock alone would make it {}", digits(ratio), digits(expected)));
+        return clear(
+            margin,
+            format!(
+                "steps take {} times as long as with the better clock, where the clock alone would make it {}",
+                digits(ratio),
+                digits(expected)
+            ),
+        );
     }
     let lost = measured.map_or(slow.lost, |ratio| (1.0 - 1.0 / ratio).min(slow.lost));
     // A nominal clock is a maximum that few boards hold: without a reason or a second arm half of it is sure at best.
     let (lo, basis) = match measured {
         Some(_) => (0.8 * lost, Basis::Typed),
+        // No board boosts that far above what it holds.
+        None if reasons.is_empty() && lost >= FAR_BELOW => (0.3 * lost, Basis::Bound),
         None if reasons.is_empty() => (0.0, Basis::Bound),
         None => (0.5 * lost, Basis::Counterfactual),
     };
@@ -180,21 +203,33 @@ fn by_heat(situation: &Situation<'_>, reasons: &[(Reason, Option<f64>)]) -> Opti
     let arm = situation.evidence;
     let known = clocks::read(arm, "gpu.mem_clock", "decode").is_some() && clocks::read(arm, "gpu.sm_clock", "decode").is_some();
     let hottest = arm.figures.lowest("gpu.temperature").or_else(|| arm.figures.highest("gpu.temperature"));
-    let by_reason = reasons.iter().any(|(reason, share)| matches!(reason, Reason::Heat | Reason::Brake) && share.is_none_or(|share| share >= 0.1));
+    let by_reason =
+        reasons.iter().any(|(reason, share)| matches!(reason, Reason::Heat | Reason::Brake) && share.is_none_or(|share| share >= 0.1));
     let hot = hottest.is_some_and(|celsius| celsius >= HOT_C) || by_reason;
-    if known || !hot {
+    let told = || faster_arm(situation, |here, there| change_names(here, there, &WORDS)).is_some();
+    if known || !(hot || told()) {
         return None;
     }
     let cooler = situation.other_arms().chain(situation.baseline.as_ref().map(|base| base.evidence)).filter(|other| {
-        let same_settings = ["config.speculative_tokens", "config.max_num_seqs", "config.enforce_eager", "config.quantization"]
-            .iter()
-            .all(|key| other.settings.get(key).is_none() || arm.settings.get(key).is_none() || other.settings.number(key) == arm.settings.number(key));
+        // Only what is typed of both can differ; the same prompt some minutes later differs in nothing.
+        let same_settings =
+            ["config.speculative_tokens", "config.max_num_seqs", "config.enforce_eager", "config.quantization"].iter().all(|key| {
+                other.settings.get(key).is_none()
+                    || arm.settings.get(key).is_none()
+                    || other.settings.number(key) == arm.settings.number(key)
+            });
         same_settings && other.figures.highest("gpu.temperature").is_none_or(|celsius| hottest.is_none_or(|here| celsius < here))
     });
     let fastest = cooler.filter_map(|other| compare(arm, other)).max_by(|a, b| a.excess().total_cmp(&b.excess()));
+    let fastest = fastest.or_else(|| faster_arm(situation, |here, there| change_names(here, there, &WORDS)));
     let Some(fastest) = fastest else {
         return by_reason.then(|| {
-            undecided(situation, &["gpu.sm_clock", "gpu.mem_clock"], "slowed down for heat or supply, but neither a clock nor a cooler run says by how much", CLOCKS)
+            undecided(
+                situation,
+                &["gpu.sm_clock", "gpu.mem_clock"],
+                "slowed down for heat or supply, but neither a clock nor a cooler run says by how much",
+                CLOCKS,
+            )
         });
     };
     let lost = fastest.excess();
@@ -211,11 +246,15 @@ fn by_heat(situation: &Situation<'_>, reasons: &[(Reason, Option<f64>)]) -> Opti
     Some(Answer::Found(Box::new(Found {
         summary: format!("the same work takes {} times as long on the hot device", digits(fastest.mine_s / fastest.theirs_s)),
         sentence: format!(
-            "The same work takes {} times as long once the device is hot ({} degrees or a slowdown reported): clocks fall for {reason}; no clock was recorded.",
+            "The same work takes {} times as long once the device is {}: clocks fall for {reason}; no clock was recorded.",
             digits(fastest.mine_s / fastest.theirs_s),
-            hottest.map_or("?".into(), digits)
+            hottest.map_or("slowed down".to_string(), |celsius| format!("at {} degrees", digits(celsius)))
         ),
-        claims: [Phase::Decode, Phase::Prefill].into_iter().flat_map(|phase| claims(situation, phase, ends, Basis::Bound)).take(1).collect(),
+        claims: [Phase::Decode, Phase::Prefill]
+            .into_iter()
+            .flat_map(|phase| claims(situation, phase, ends, Basis::Bound))
+            .take(1)
+            .collect(),
         cost: cost(situation, Phase::Decode, lost),
         evidence: rows,
         hypotheses: vec![cooling(situation, "gpu.sm_clock", None, ends, reasons)],
@@ -225,12 +264,28 @@ fn by_heat(situation: &Situation<'_>, reasons: &[(Reason, Option<f64>)]) -> Opti
     })))
 }
 
-fn cooling(situation: &Situation<'_>, signal: &str, clock: Option<Clock>, ends: [f64; 3], reasons: &[(Reason, Option<f64>)]) -> crate::contract::Hypothesis {
+fn cooling(
+    situation: &Situation<'_>,
+    signal: &str,
+    clock: Option<Clock>,
+    ends: [f64; 3],
+    reasons: &[(Reason, Option<f64>)],
+) -> crate::contract::Hypothesis {
     let power = reasons.first().is_some_and(|(reason, _)| *reason != Reason::Heat);
     let change = if power {
-        outside("power limit and supply", "the board's default", "none", "raise the power limit (nvidia-smi -pl) or repair the supply, then watch the governing clock")
+        outside(
+            "power limit and supply",
+            "the board's default",
+            "none",
+            "raise the power limit (nvidia-smi -pl) or repair the supply, then watch the governing clock",
+        )
     } else {
-        outside("cooling", "fans fixed at maximum", "none", "fix the fans at maximum and clear the air flow, then watch the governing clock")
+        outside(
+            "cooling",
+            "fans fixed at maximum",
+            "none",
+            "fix the fans at maximum and clear the air flow, then watch the governing clock",
+        )
     };
     hypothesis(
         change,
@@ -256,9 +311,21 @@ fn cooling(situation: &Situation<'_>, signal: &str, clock: Option<Clock>, ends: 
 fn harmless(known: &Slow, reason: Reason, share: Option<f64>) -> Found {
     let active = share.map_or(String::new(), |share| format!(" in {} of the samples", percent(share)));
     Found {
-        summary: format!("{} is reported{active}, but the governing clock ({}) stands at {} of its best", reason.as_str(), known.signal, percent(known.clock.ratio())),
-        sentence: format!("{} is active{active}; the clock that governs {} has not moved, so it costs nothing there.", reason.as_str(), known.phase.as_str()),
-        evidence: vec![figure(known.signal, known.clock.now_hz, "Hz", "counter"), figure("its best", known.clock.best_hz, "Hz", if known.clock.is_nominal { "nominal clock" } else { "highest seen" })],
+        summary: format!(
+            "{} is reported{active}, but the governing clock ({}) stands at {} of its best",
+            reason.as_str(),
+            known.signal,
+            percent(known.clock.ratio())
+        ),
+        sentence: format!(
+            "{} is active{active}; the clock that governs {} has not moved, so it costs nothing there.",
+            reason.as_str(),
+            known.phase.as_str()
+        ),
+        evidence: vec![
+            figure(known.signal, known.clock.now_hz, "Hz", "counter"),
+            figure("its best", known.clock.best_hz, "Hz", if known.clock.is_nominal { "nominal clock" } else { "highest seen" }),
+        ],
         falsified_by: "step time that falls when the cap is raised".into(),
         context_only: true,
         ..Found::default()

@@ -54,7 +54,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     };
     let margin = vec![("of_peak_arithmetic", utilization)];
     if utilization > 1.0 {
-        return undecided(situation, &["model.active_params"], "more arithmetic than the device can do: cached tokens are counted, or another format computes", COUNTERS);
+        return undecided(
+            situation,
+            &["model.active_params"],
+            "more arithmetic than the device can do: cached tokens are counted, or another format computes",
+            COUNTERS,
+        );
     }
     if utilization < NEAR_PEAK {
         return clear(margin, format!("prompts use {} of the device's arithmetic", percent(utilization)));
@@ -75,7 +80,8 @@ fn by_rate(subject: &Subject, arm: &Arm) -> Option<(f64, Vec<Evidence>)> {
 
 fn by_counter(arm: &Arm) -> Option<(f64, Vec<Evidence>)> {
     let figures = &arm.figures;
-    let in_prefill = figures.by_label("gpu.tensor_active", "phase").into_iter().find(|(phase, _)| phase == "prefill").map(|(_, active)| active);
+    let in_prefill =
+        figures.by_label("gpu.tensor_active", "phase").into_iter().find(|(phase, _)| phase == "prefill").map(|(_, active)| active);
     let only_prefill = figure_of(figures, "client.throughput.prompt").is_some() || figure_of(figures, "server.prefill_time").is_some();
     let active = in_prefill.or_else(|| figures.typical("gpu.tensor_active").filter(|_| only_prefill))?;
     // The counter tops out before the arithmetic does: scaled to what the rate would be.
@@ -86,7 +92,11 @@ fn found(situation: &Situation<'_>, utilization: f64, rows: Vec<Evidence>) -> Fo
     let share = (utilization / REACHABLE).min(1.0);
     let ttft = situation.account.first_token_mean_s();
     let reuse = Movement::first_token(situation, Direction::Down).primary();
-    let reuse = if ttft > 0.0 { reuse.to(0.0, ttft, "falls with the prompt tokens that need no computing") } else { reuse.refused("time to first token was not measured") };
+    let reuse = if ttft > 0.0 {
+        reuse.to(0.0, ttft, "falls with the prompt tokens that need no computing")
+    } else {
+        reuse.refused("time to first token was not measured")
+    };
     let fewer = hypothesis(
         outside("prompt tokens", "fewer to compute", "none", "reuse prefixes or shorten prompts: nothing else makes the arithmetic less"),
         "none to the server",
@@ -95,7 +105,11 @@ fn found(situation: &Situation<'_>, utilization: f64, rows: Vec<Evidence>) -> Fo
     );
     Found {
         summary: format!("prompts use {} of the device's arithmetic", percent(utilization)),
-        sentence: format!("Prompts are computed at {} of the device's peak arithmetic, {} of what good kernels reach: normal for this hardware, not a fault.", percent(utilization), digits(share)),
+        sentence: format!(
+            "Prompts are computed at {} of the device's peak arithmetic, {} of what good kernels reach: normal for this hardware, not a fault.",
+            percent(utilization),
+            digits(share)
+        ),
         claims: claims(situation, Phase::Prefill, [utilization, share, share], Basis::Counterfactual),
         cost: cost(situation, Phase::Prefill, share),
         evidence: rows,

@@ -3,14 +3,16 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Change, Direction, Evidence, Hypothesis};
-use crate::contrast::{Contrast, faster_arm};
+use crate::contrast::{Contrast, change_names, faster_arm};
 use crate::decode_bound::{DecodeBound, NEAR};
 use crate::device_step::{claims, cost, decode_is_most, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
-use crate::graphs::{Cliff, Sizes, batches, cliff, default_largest, step_curve, tokens_per_seq};
-use crate::launches::{Launches, REPLAYED};
+use crate::graphs::{
+    Cliff, NotReplayed, Sizes, batches, cliff, default_largest, not_replayed, replayed_steps, runs_above, step_curve, tokens_per_seq,
+};
+use crate::launches::{LAUNCH_S, Launches, REPLAYED};
 use crate::phase::Phase;
-use crate::record_device::{LOG, undecided};
+use crate::record_device::{LOG, SECOND_ARM, undecided};
 use crate::remedy::{first_token_kept, hypothesis, moves, outside, setting, token_falls};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent, seconds};
@@ -40,77 +42,29 @@ check! {
 /// Engines whose decode steps are replayed from graphs by default.
 const REPLAYING: [&str; 6] = ["vllm", "sglang", "tensorrt-llm", "tokenspeed", "lmdeploy", "tgi"];
 
-/// Why steps are not replayed.
-#[derive(Clone, Debug, PartialEq)]
-enum Why {
-    Eager { from: String },
-    CaptureFailed,
-    AboveLargest { largest: f64, typical: f64, high: f64, from: String, batch_from: &'static str },
-    FewReplayed { share: f64 },
-}
-
-impl Why {
-    fn words(&self) -> String {
-        match self {
-            Self::Eager { .. } => "eager mode is on: no step is replayed from a graph".into(),
-            Self::CaptureFailed => "the log says that capturing the graphs failed".into(),
-            Self::AboveLargest { largest, high, .. } => {
-                format!("up to {} sequences run while graphs reach to {}", count(*high), count(*largest))
-            }
-            Self::FewReplayed { share } => format!("{} of the kernels are replayed from graphs", percent(*share)),
-        }
-    }
-
-    fn rows(&self) -> Vec<Evidence> {
-        match self {
-            Self::Eager { from } => vec![figure("config.enforce_eager", 1.0, "flag", from)],
-            Self::CaptureFailed => vec![figure("graph capture failed", 1.0, "flag", "log")],
-            Self::AboveLargest { largest, typical, high, from, batch_from } => vec![
-                figure("largest captured size", *largest, "count", from),
-                figure("running, typical", *typical, "request", batch_from),
-                figure("running, most", *high, "request", batch_from),
-            ],
-            Self::FewReplayed { share } => vec![figure("kernel.graph_share", *share, "ratio", "trace")],
-        }
-    }
-}
-
 fn find(situation: &Situation<'_>) -> Answer {
     let arm = situation.evidence;
     if is_cpu(situation) {
         return clear(Vec::new(), "this device has no graphs to fall back from");
     }
     let jump = cliff(&step_curve(arm));
-    match why(situation, arm) {
+    match not_replayed(situation) {
         Some(why) => {
             let at_limit = is_at_memory_limit(situation);
             if let Some(share) = at_limit.filter(|_| jump.is_none()) {
-                return clear(vec![("of_reachable_bandwidth", share)], format!("{}, but steps are near the memory's limit all the same", why.words()));
+                return clear(
+                    vec![("of_reachable_bandwidth", share)],
+                    format!("{}, but steps are near the memory's limit all the same", why.words()),
+                );
             }
             found(situation, &why, jump.as_ref())
         }
-        None => jump.as_ref().and_then(|jump| by_cliff(situation, jump)).unwrap_or_else(|| not_seen(situation, arm)),
+        None => jump
+            .as_ref()
+            .and_then(|jump| by_cliff(situation, jump))
+            .or_else(|| by_arm(situation))
+            .unwrap_or_else(|| not_seen(situation, arm)),
     }
-}
-
-fn why(situation: &Situation<'_>, arm: &Arm) -> Option<Why> {
-    let mode_off = arm.settings.get("config.graph_mode").is_some_and(|mode| mode.value.eq_ignore_ascii_case("none"));
-    if arm.settings.flag("config.enforce_eager") == Some(true) || mode_off {
-        let key = if mode_off { "config.graph_mode" } else { "config.enforce_eager" };
-        return Some(Why::Eager { from: situation.setting_origin(key) });
-    }
-    if let Some(share) = Launches::read(arm).and_then(|launches| launches.graph_share) {
-        return (share < REPLAYED).then_some(Why::FewReplayed { share });
-    }
-    if arm.logged.contains_key("graph_capture_failed") {
-        return Some(Why::CaptureFailed);
-    }
-    let sizes = Sizes::read(arm)?;
-    let (typical, high, batch_from) = batches(situation)?;
-    let per_seq = tokens_per_seq(situation);
-    // A moment above the largest size costs a moment: the typical batch must be above, or the most clearly so.
-    let above = typical * per_seq > sizes.largest() || high * per_seq >= 1.25 * sizes.largest();
-    above.then(|| Why::AboveLargest { largest: sizes.largest(), typical, high, from: sizes.from.clone(), batch_from })
 }
 
 /// Share of the reachable bandwidth where the steps are near the memory's limit.
@@ -129,19 +83,36 @@ fn not_seen(situation: &Situation<'_>, arm: &Arm) -> Answer {
             format!("graphs reach to {} and at most {} run", count(sizes.largest()), count(high)),
         );
     }
+    if let Some((share, steps)) = replayed_steps(arm) {
+        return clear(
+            vec![("steps_replayed", share)],
+            format!("{} of {} decode steps are replayed from graphs", percent(share), count(steps)),
+        );
+    }
     if let Some(share) = Launches::read(arm).and_then(|launches| launches.graph_share) {
         return clear(vec![("graph_share", share)], format!("{} of the kernels are replayed from graphs", percent(share)));
     }
-    if arm.settings.flag("config.enforce_eager") == Some(false) && situation.evidence.logged.contains_key("graphs_captured") && running.is_none() {
+    if arm.settings.flag("config.enforce_eager") == Some(false)
+        && situation.evidence.logged.contains_key("graphs_captured")
+        && running.is_none()
+    {
         return clear(Vec::new(), "eager mode is off and graphs were captured");
     }
-    undecided(situation, &["config.graph_sizes", "config.enforce_eager", "engine.running"], "the captured sizes, or the batches that run, are not known", LOG)
+    undecided(
+        situation,
+        &["config.graph_sizes", "config.enforce_eager", "engine.running"],
+        "the captured sizes, or the batches that run, are not known",
+        LOG,
+    )
 }
 
 /// Seconds come from the cliff of a sweep, an arm without the fault, or the gaps between launches; else none.
-fn found(situation: &Situation<'_>, why: &Why, jump: Option<&Cliff>) -> Answer {
+fn found(situation: &Situation<'_>, why: &NotReplayed, jump: Option<&Cliff>) -> Answer {
     let arm = situation.evidence;
-    let replayed = faster_arm(situation, |here, there| is_replayed_there(here, there));
+    let replayed = faster_arm(situation, |here, there| {
+        let above = |arm: &Arm| runs_above(situation.subject, arm);
+        is_replayed_there(here, there) || (above(here) == Some(true) && above(there) == Some(false))
+    });
     let gaps = Launches::read(arm).and_then(|launches| launches.idle_share());
     let mut rows = why.rows();
     let (ends, basis) = if let Some(faster) = &replayed {
@@ -156,11 +127,46 @@ fn found(situation: &Situation<'_>, why: &Why, jump: Option<&Cliff>) -> Answer {
     } else {
         (None, Basis::Bound)
     };
-    // A setting without seconds accuses only where decoding is what takes the time.
-    if ends.is_none() && !decode_is_most(situation) {
-        return undecided(situation, &["engine.step_time", "client.tpot"], format!("{}, but most of the time passes before the first token", why.words()), LOG);
+    if ends.is_none()
+        && let Some(doubt) = doubt(situation, why)
+    {
+        return undecided(situation, &["engine.step_time", "kernel.launch_gap"], format!("{}, but {doubt}", why.words()), SECOND_ARM);
     }
     Answer::Found(Box::new(answer(situation, why, ends, basis, rows)))
+}
+
+/// Why a setting without seconds is no accusation.
+fn doubt(situation: &Situation<'_>, why: &NotReplayed) -> Option<String> {
+    if !decode_is_most(situation) {
+        return Some("most of the time passes before the first token".into());
+    }
+    if let NotReplayed::AboveLargest { from, .. } = why
+        && from.contains("default")
+    {
+        return Some("the largest size is this engine's default, not what it said".into());
+    }
+    let step = step_s(situation.evidence).map(|(step, _)| step).filter(|step| *step >= HIDES_S)?;
+    Some(format!("a step takes {}: launching may hide behind its kernels", seconds(step)))
+}
+
+/// A hundred layers of fifty launches, from a slow framework, take the host this long; a longer step can hide all of them.
+const HIDES_S: f64 = 100.0 * 50.0 * 2.0 * LAUNCH_S;
+
+/// Words in which people tell arms apart that differ in this.
+const WORDS: [&str; 6] = ["cuda graph", "cuda-graph", "cudagraph", "cuda_graph", "eager", "graph capture"];
+
+/// An arm that is faster and told apart by its graphs, although neither states its setting.
+fn by_arm(situation: &Situation<'_>) -> Option<Answer> {
+    let is_covered = Sizes::read(situation.evidence).is_some() && batches(situation).is_some();
+    let faster = faster_arm(situation, |here, there| (!is_covered && change_names(here, there, &WORDS)) || is_full_there(here, there))?;
+    let why = NotReplayed::Eager { from: format!("arm `{}`", faster.other.run_name) };
+    Some(Answer::Found(Box::new(answer(situation, &why, Some(faster.ends()), Basis::Typed, arm_rows(&faster)))))
+}
+
+/// Whole steps in one graph there, pieces with attention between them here.
+fn is_full_there(here: &Arm, there: &Arm) -> bool {
+    let is_full = |arm: &Arm| arm.settings.get("config.graph_mode").map(|mode| mode.value.to_ascii_lowercase().contains("full"));
+    is_full(here) == Some(false) && is_full(there) == Some(true)
 }
 
 /// True for an arm that is replayed where this one is not.
@@ -168,6 +174,8 @@ fn is_replayed_there(here: &Arm, there: &Arm) -> bool {
     let eager = |arm: &Arm| arm.settings.flag("config.enforce_eager");
     let largest = |arm: &Arm| Sizes::read(arm).map(|sizes| sizes.largest());
     (eager(here) == Some(true) && eager(there) == Some(false))
+        || change_names(here, there, &WORDS)
+        || is_full_there(here, there)
         || largest(here).zip(largest(there)).is_some_and(|(mine, theirs)| theirs > mine)
 }
 
@@ -201,18 +209,20 @@ fn by_cliff(situation: &Situation<'_>, jump: &Cliff) -> Option<Answer> {
     if !replays || preempted || queued || !is_on_the_far_side(situation, jump) {
         return None;
     }
-    let largest = Sizes::read(arm).map(|sizes| (sizes.largest(), sizes.from)).or_else(|| Some((default_largest(situation)?, "this engine's default sizes".into())));
+    let largest = Sizes::read(arm)
+        .map(|sizes| (sizes.largest(), sizes.from))
+        .or_else(|| Some((default_largest(situation)?, "this engine's default sizes".into())));
     let (largest, from) = largest.filter(|(largest, _)| {
-        let per_seq = tokens_per_seq(situation);
+        let per_seq = tokens_per_seq(situation.subject, situation.evidence);
         jump.before.0 * per_seq <= *largest && *largest < jump.after.0 * per_seq
     })?;
-    let why = Why::AboveLargest { largest, typical: jump.after.0, high: jump.after.0, from, batch_from: "sweep" };
+    let why = NotReplayed::AboveLargest { largest, typical: jump.after.0, high: jump.after.0, from, batch_from: "sweep" };
     let mut rows = why.rows();
     rows.extend(cliff_rows(jump));
     Some(Answer::Found(Box::new(answer(situation, &why, Some(jump.ends()), Basis::Counterfactual, rows))))
 }
 
-fn answer(situation: &Situation<'_>, why: &Why, ends: Option<[f64; 3]>, basis: Basis, rows: Vec<Evidence>) -> Found {
+fn answer(situation: &Situation<'_>, why: &NotReplayed, ends: Option<[f64; 3]>, basis: Basis, rows: Vec<Evidence>) -> Found {
     let shown = ends.unwrap_or([0.0; 3]);
     let size = ends.map_or(String::new(), |ends| match step_s(situation.evidence) {
         Some((step, _)) => format!(" {} of {} per step go to launching.", seconds(ends[1] * step), seconds(step)),
@@ -231,15 +241,22 @@ fn answer(situation: &Situation<'_>, why: &Why, ends: Option<[f64; 3]>, basis: B
     }
 }
 
-fn remedy(situation: &Situation<'_>, why: &Why, ends: [f64; 3]) -> Hypothesis {
+fn remedy(situation: &Situation<'_>, why: &NotReplayed, ends: [f64; 3]) -> Hypothesis {
     let change: Change = match why {
-        Why::Eager { .. } => setting(situation, "enforce_eager", ""),
-        Why::AboveLargest { high, .. } => {
-            let to = (high * tokens_per_seq(situation)).max(1.0).log2().ceil().exp2();
+        NotReplayed::Eager { .. } => setting(situation, "enforce_eager", ""),
+        NotReplayed::AboveLargest { high, .. } => {
+            let to = (high * tokens_per_seq(situation.subject, situation.evidence)).max(1.0).log2().ceil().exp2();
             setting(situation, "graph_max_size", &count(to).replace(',', ""))
         }
-        Why::CaptureFailed => outside("graph capture", "succeeds", "restart", "repair what the log names (memory left for capture, an operation that cannot be captured), then restart"),
-        Why::FewReplayed { .. } => outside("graph capture", "all decode batches", "restart", "capture the batches that run and remove what breaks the graph"),
+        NotReplayed::CaptureFailed => outside(
+            "graph capture",
+            "succeeds",
+            "restart",
+            "repair what the log names (memory left for capture, an operation that cannot be captured), then restart",
+        ),
+        NotReplayed::FewReplayed { .. } | NotReplayed::FewSteps { .. } => {
+            outside("graph capture", "all decode batches", "restart", "capture the batches that run and remove what breaks the graph")
+        }
     };
     hypothesis(
         change,
@@ -247,7 +264,15 @@ fn remedy(situation: &Situation<'_>, why: &Why, ends: [f64; 3]) -> Hypothesis {
         "KV capacity falls so far that requests are preempted",
         vec![
             token_falls(situation, ends, "launching vanishes from the step"),
-            moves("kernel.graph_share", "replayed share", "ratio", Direction::Up, None, Some([REPLAYED, 1.0]), "every decode batch has a captured size"),
+            moves(
+                "kernel.graph_share",
+                "replayed share",
+                "ratio",
+                Direction::Up,
+                None,
+                Some([REPLAYED, 1.0]),
+                "every decode batch has a captured size",
+            ),
             first_token_kept(situation),
         ],
     )

@@ -45,11 +45,19 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(Vec::new(), "eager mode: nothing is padded");
     }
     let Some((sizes, (typical, _, batch_from))) = Sizes::read(arm).filter(|sizes| sizes.is_complete).zip(batches(situation)) else {
-        return undecided(situation, &["config.graph_sizes", "engine.running"], "the list of captured sizes, or the batch that runs, is not known", SECOND_ARM);
+        return undecided(
+            situation,
+            &["config.graph_sizes", "engine.running"],
+            "the list of captured sizes, or the batch that runs, is not known",
+            SECOND_ARM,
+        );
     };
-    let rows = typical * tokens_per_seq(situation);
+    let rows = typical * tokens_per_seq(situation.subject, arm);
     let Some(replayed) = sizes.replayed(rows) else {
-        return clear(vec![("batch", rows), ("largest_captured", sizes.largest())], "the batch is above every captured size: nothing is padded");
+        return clear(
+            vec![("batch", rows), ("largest_captured", sizes.largest())],
+            "the batch is above every captured size: nothing is padded",
+        );
     };
     let factor = replayed / rows.max(1.0);
     let margin = vec![("replayed_over_batch", factor)];
@@ -57,40 +65,86 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(margin, format!("a batch of {} is replayed at {}", digits(rows), count(replayed)));
     }
     let slope = slope(situation);
-    let finer = faster_arm(situation, |_, there| Sizes::read(there).and_then(|other| other.replayed(rows)).is_some_and(|other| other < replayed));
+    let finer =
+        faster_arm(situation, |_, there| Sizes::read(there).and_then(|other| other.replayed(rows)).is_some_and(|other| other < replayed));
     let (ends, basis, from) = match (&finer, slope) {
         (Some(finer), _) => (finer.ends(), Basis::Typed, format!("arm `{}`", finer.other.run_name)),
-        (None, Some((slope, step))) => (ends(slope * (replayed - rows) / tokens_per_seq(situation) / step), Basis::Counterfactual, "step law over captured sizes".to_string()),
+        (None, Some((slope, step))) => (
+            ends(slope * (replayed - rows) / tokens_per_seq(situation.subject, arm) / step),
+            Basis::Counterfactual,
+            "step law over captured sizes".to_string(),
+        ),
         (None, None) => {
             let why = format!("a batch of {} is replayed at {}, and what a row costs is not known", digits(rows), count(replayed));
             return undecided(situation, &["engine.step_time at two batch sizes"], why, SECOND_ARM);
         }
     };
     if ends[1] < MATERIAL {
-        return clear([margin, vec![("of_step", ends[1])]].concat(), format!("padding to {} makes the step {} longer: rows are nearly free here", count(replayed), percent(ends[1])));
+        return clear(
+            [margin, vec![("of_step", ends[1])]].concat(),
+            format!("padding to {} makes the step {} longer: rows are nearly free here", count(replayed), percent(ends[1])),
+        );
     }
+    let padded = Padded { rows, replayed, ends, basis, from, batch_from, sizes_from: sizes.from };
+    Answer::Found(Box::new(found(situation, &padded)))
+}
+
+/// A padded batch.
+struct Padded {
+    /// Sequences (times tokens each) that run.
+    rows: f64,
+    /// Size they are replayed at.
+    replayed: f64,
+    /// Share of the step.
+    ends: [f64; 3],
+    basis: Basis,
+    from: String,
+    batch_from: &'static str,
+    sizes_from: String,
+}
+
+fn found(situation: &Situation<'_>, padded: &Padded) -> Found {
+    let Padded { rows, replayed, ends, .. } = *padded;
     let wanted = (rows / 8.0).ceil().max(1.0) * 8.0;
     let change = setting(situation, "graph_sizes", &format!("with {} in the list", count(wanted)));
     let predictions = vec![
         token_falls(situation, ends, "the step at the batch that runs"),
-        moves("config.graph_sizes", "captured sizes", "count", Direction::Up, None, None, "one size more; its graph takes memory from the KV cache"),
+        moves(
+            "config.graph_sizes",
+            "captured sizes",
+            "count",
+            Direction::Up,
+            None,
+            None,
+            "one size more; its graph takes memory from the KV cache",
+        ),
         first_token_kept(situation),
     ];
-    Answer::Found(Box::new(Found {
+    Found {
         summary: format!("a batch of {} is replayed at {}", digits(rows), count(replayed)),
-        sentence: format!("Steps of {} sequences are replayed at the captured size {}: {} of the step computes rows that nobody asked for.", digits(rows), count(replayed), percent(ends[1])),
-        claims: claims(situation, Phase::Decode, ends, basis),
+        sentence: format!(
+            "Steps of {} sequences are replayed at the captured size {}: {} of the step computes rows that nobody asked for.",
+            digits(rows),
+            count(replayed),
+            percent(ends[1])
+        ),
+        claims: claims(situation, Phase::Decode, ends, padded.basis),
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: vec![
-            figure("batch", rows, "request", batch_from),
-            figure("captured size it is replayed at", replayed, "count", &sizes.from),
-            figure("padding, share of the step", ends[1], "ratio", &from),
+            figure("batch", rows, "request", padded.batch_from),
+            figure("captured size it is replayed at", replayed, "count", &padded.sizes_from),
+            figure("padding, share of the step", ends[1], "ratio", &padded.from),
         ],
-        hypotheses: vec![hypothesis(change, "graph memory; a longer start-up", "KV capacity falls so far that requests are preempted", predictions)],
+        hypotheses: vec![hypothesis(
+            change,
+            "graph memory; a longer start-up",
+            "KV capacity falls so far that requests are preempted",
+            predictions,
+        )],
         falsified_by: "the step at a captured size next to the batch as long as now".into(),
         context_only: false,
         limit: false,
-    }))
+    }
 }
 
 /// Half of the law's share is sure; the law itself was read at sizes, not at batches.

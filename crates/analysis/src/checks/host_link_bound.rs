@@ -3,7 +3,8 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
-use crate::contrast::faster_arm;
+use crate::contrast::{Contrast, change_names, faster_arm};
+use crate::decode_bound::DecodeBound;
 use crate::device_step::{claims, cost, figure_of, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
@@ -63,6 +64,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(part) = host_part(situation, arm) {
         return part;
     }
+    if let Some(faster) = faster_arm(situation, |here, there| change_names(here, there, &WORDS))
+        .filter(|_| link.as_ref().is_none_or(|link| link.share > HARMLESS))
+    {
+        return Answer::Found(Box::new(by_arm(situation, &faster)));
+    }
     match link {
         Some(link) if link.share <= HARMLESS => clear(
             vec![("of_link_rate", link.share)],
@@ -71,11 +77,44 @@ fn find(situation: &Situation<'_>) -> Answer {
         Some(link) => undecided(
             situation,
             &["gpu.pcie_bytes.mean", "gpu.memory_busy"],
-            format!("the link carries {} of what it can; whether steps wait for it shows with the device's memory activity beside it", percent(link.share)),
+            format!(
+                "the link carries {} of what it can; whether steps wait for it shows with the device's memory activity beside it",
+                percent(link.share)
+            ),
             COUNTERS,
         ),
-        None if arm.figures.typical("model.device_share") == Some(1.0) => clear(vec![("device_share", 1.0)], "all of the model is on the device"),
-        None => undecided(situation, &["gpu.pcie_bytes", "gpu.link_bandwidth", "model.device_share"], "traffic on the host link is not known", COUNTERS),
+        None if device_share(situation, arm).is_some_and(|share| share >= 0.98) => {
+            clear(vec![("device_share", 1.0)], "all of the model is on the device")
+        }
+        None => undecided(
+            situation,
+            &["gpu.pcie_bytes", "gpu.link_bandwidth", "model.device_share"],
+            "traffic on the host link is not known",
+            COUNTERS,
+        ),
+    }
+}
+
+/// Words in which people tell arms apart that differ in what lies on the host, or in the link to it.
+const WORDS: [&str; 8] = ["cpu-offload", "cpu offload", "n-cpu-moe", "gpu-layers", "-ngl", "pcie", "in device memory", "on the device"];
+
+fn by_arm(situation: &Situation<'_>, faster: &Contrast<'_>) -> Found {
+    let ends = faster.ends();
+    let words =
+        format!("with less on the host, or a wider link, the same token takes {} of the time", percent(faster.theirs_s / faster.mine_s));
+    Found {
+        summary: words.clone(),
+        sentence: format!("Tokens wait for what lies in host memory: {words}."),
+        claims: claims(situation, Phase::Decode, ends, Basis::Typed),
+        cost: cost(situation, Phase::Decode, ends[1]),
+        evidence: vec![
+            figure(faster.signal, faster.mine_s, "s", "this arm"),
+            figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name)),
+        ],
+        hypotheses: vec![keep_on_device(situation, ends, None)],
+        falsified_by: "link traffic far below its rate while tokens are as slow".into(),
+        context_only: false,
+        limit: false,
     }
 }
 
@@ -92,7 +131,8 @@ struct Link {
 
 fn link(situation: &Situation<'_>, arm: &Arm) -> Option<Link> {
     let figures = &arm.figures;
-    let mean = figure_of(figures, "gpu.pcie_bytes").filter(|_| figures.get("gpu.pcie_bytes.min").is_none() || figures.get("gpu.pcie_bytes.mean").is_some());
+    let mean = figure_of(figures, "gpu.pcie_bytes")
+        .filter(|_| figures.get("gpu.pcie_bytes.min").is_none() || figures.get("gpu.pcie_bytes.mean").is_some());
     let (bytes, is_peak) = mean.map(|mean| (mean, false)).or_else(|| figures.highest("gpu.pcie_bytes").map(|peak| (peak, true)))?;
     let lanes = || {
         let generation = figures.typical("gpu.pcie_gen")?;
@@ -113,7 +153,8 @@ fn link(situation: &Situation<'_>, arm: &Arm) -> Option<Link> {
 /// The device's own memory does most of the work: then the link's traffic is not what steps wait for.
 fn memory_is_busy(arm: &Arm) -> bool {
     let figures = &arm.figures;
-    figure_of(figures, "gpu.memory_busy").is_some_and(|busy| busy >= 0.6) || figure_of(figures, "gpu.dram_active").is_some_and(|active| active >= 0.5)
+    figure_of(figures, "gpu.memory_busy").is_some_and(|busy| busy >= 0.6)
+        || figure_of(figures, "gpu.dram_active").is_some_and(|active| active >= 0.5)
 }
 
 fn by_link(situation: &Situation<'_>, link: &Link) -> Found {
@@ -126,10 +167,18 @@ fn by_link(situation: &Situation<'_>, link: &Link) -> Found {
         figure("gpu.pcie_bytes", link.bytes, "byte/s", if link.is_peak { "highest sample" } else { "mean" }),
         figure("what the link carries", link.rate, "byte/s", link.rate_from),
     ];
-    rows.extend(["gpu.memory_busy", "gpu.busy"].into_iter().filter_map(|name| Some(figure(name, figure_of(&situation.evidence.figures, name)?, "ratio", "counter"))));
+    rows.extend(
+        ["gpu.memory_busy", "gpu.busy"]
+            .into_iter()
+            .filter_map(|name| Some(figure(name, figure_of(&situation.evidence.figures, name)?, "ratio", "counter"))),
+    );
     Found {
         summary: format!("the host link carries {} GB/s of {} GB/s", digits(link.bytes * 1e-9), digits(link.rate * 1e-9)),
-        sentence: format!("The link to host memory runs at {} of its rate ({} GB/s): steps wait for what lies on the host, not for the device.", percent(share), digits(link.bytes * 1e-9)),
+        sentence: format!(
+            "The link to host memory runs at {} of its rate ({} GB/s): steps wait for what lies on the host, not for the device.",
+            percent(share),
+            digits(link.bytes * 1e-9)
+        ),
         claims: claims(situation, phase, ends, basis),
         cost: cost(situation, phase, ends[1]),
         evidence: rows,
@@ -142,9 +191,24 @@ fn by_link(situation: &Situation<'_>, link: &Link) -> Found {
 
 fn keep_on_device(situation: &Situation<'_>, ends: [f64; 3], bytes: Option<f64>) -> crate::contract::Hypothesis {
     let change = match situation.subject.engine.as_str() {
-        "llama.cpp" => outside("--n-gpu-layers, --n-cpu-moe", "more on the device", "restart", "keep more layers or experts on the device (--n-gpu-layers up, --n-cpu-moe down)"),
-        "vllm" => outside("--cpu-offload-gb", "less", "restart", "keep on the device what every token needs: --cpu-offload-gb down, a smaller format or one device more"),
-        _ => outside("what lies on the host", "less", "restart", "keep on the device what every token needs: a smaller format, a shorter reserved context, or one device more"),
+        "llama.cpp" => outside(
+            "--n-gpu-layers, --n-cpu-moe",
+            "more on the device",
+            "restart",
+            "keep more layers or experts on the device (--n-gpu-layers up, --n-cpu-moe down)",
+        ),
+        "vllm" => outside(
+            "--cpu-offload-gb",
+            "less",
+            "restart",
+            "keep on the device what every token needs: --cpu-offload-gb down, a smaller format or one device more",
+        ),
+        _ => outside(
+            "what lies on the host",
+            "less",
+            "restart",
+            "keep on the device what every token needs: a smaller format, a shorter reserved context, or one device more",
+        ),
     };
     hypothesis(
         change,
@@ -158,19 +222,41 @@ fn keep_on_device(situation: &Situation<'_>, ends: [f64; 3], bytes: Option<f64>)
     )
 }
 
+/// Share of the model on the device: as listed, else layers on it over all layers.
+fn device_share(situation: &Situation<'_>, arm: &Arm) -> Option<f64> {
+    let figures = &arm.figures;
+    if let Some(share) = figure_of(figures, "model.device_share") {
+        return Some(share);
+    }
+    let on_device = figure_of(figures, "model.offloaded_layers").or_else(|| arm.settings.number("config.offloaded_layers"))?;
+    let mut logged = arm.logged.get("offloaded").into_iter().flat_map(|logged| &logged.fields);
+    let of = logged.find_map(|fields| fields.split(' ').find_map(|field| field.strip_prefix("of=")?.parse::<f64>().ok()));
+    let layers = of
+        .or_else(|| figures.typical("model.layers").map(|layers| layers + 1.0))
+        .or_else(|| model::models::find(&situation.subject.model).map(|shape| f64::from(shape.layers) + 1.0))?;
+    (layers > 0.0).then(|| (on_device / layers).min(1.0))
+}
+
 /// Part of the model lies on the host: its bytes over the host's speed against the step.
 fn host_part(situation: &Situation<'_>, arm: &Arm) -> Option<Answer> {
     let figures = &arm.figures;
-    let share = figure_of(figures, "model.device_share").filter(|share| *share < 0.98)?;
+    let share = device_share(situation, arm).filter(|share| *share < 0.98)?;
     let step = step_s(arm).map(|(step, _)| step);
-    let faster = faster_arm(situation, |_, there| figure_of(&there.figures, "model.device_share").is_some_and(|other| other > share + 0.02));
-    let bytes = figure_of(figures, "model.loaded_bytes").or_else(|| figures.typical("model.weight_bytes")).map(|bytes| bytes * (1.0 - share));
+    let faster = faster_arm(situation, |_, there| device_share(situation, there).is_some_and(|other| other > share + 0.02));
+    let weights = || DecodeBound::read(situation.subject, arm).map(|bound| bound.weight_bytes);
+    let loaded = figure_of(figures, "model.loaded_bytes").or_else(|| figures.typical("model.weight_bytes")).or_else(weights);
+    let bytes = loaded.map(|bytes| bytes * (1.0 - share));
     // The spill follows what was reserved: then the reservation is the cause, and this what it does.
     let follows_reservation = faster.as_ref().is_some_and(|faster| {
-        ["config.max_model_len", "config.max_num_seqs", "config.kv_dtype"].iter().any(|key| crate::contrast::differing(arm, faster.other, key).is_some())
+        ["config.max_model_len", "config.max_num_seqs", "config.kv_dtype"]
+            .iter()
+            .any(|key| crate::contrast::differing(arm, faster.other, key).is_some())
     });
     let (ends, basis, rows) = if let Some(faster) = &faster {
-        let rows = vec![figure(faster.signal, faster.mine_s, "s", "this arm"), figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name))];
+        let rows = vec![
+            figure(faster.signal, faster.mine_s, "s", "this arm"),
+            figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name)),
+        ];
         (faster.ends(), Basis::Typed, rows)
     } else {
         by_bytes(figures.typical("host.dram_bandwidth").or_else(|| figures.typical("gpu.link_bandwidth")), bytes?, step?)?
@@ -206,7 +292,10 @@ fn by_bytes(host_bandwidth: Option<f64>, bytes: f64, step_s: f64) -> Option<([f6
         Some(rate) => ([0.7 * share(rate).min(1.0), share(rate).min(1.0), 1.0], Basis::Derived),
         None => ([share(FASTEST_HOST), share(COMMON_HOST).min(1.0), 1.0], Basis::Bound),
     };
-    let rows = vec![figure("least time for the host's part", ends[0] * step_s, "s", "bytes on the host over its bandwidth"), figure("step time", step_s, "s", "typed")];
+    let rows = vec![
+        figure("least time for the host's part", ends[0] * step_s, "s", "bytes on the host over its bandwidth"),
+        figure("step time", step_s, "s", "typed"),
+    ];
     ends.iter().all(|share| share.is_finite()).then_some((ends, basis, rows))
 }
 

@@ -29,7 +29,7 @@ check! {
     ///
     /// ## When this is wrong
     /// The work is a product with a vector (decode at one stream): memory is what it waits for.
-    id: "idle_tensor_cores", layer: Kernel, rank: 72, phases: [Prefill, Decode], bound: "compute", validated_on: "typed", run: find,
+    id: "idle_tensor_cores", layer: Hardware, rank: 72, phases: [Prefill, Decode], bound: "compute", validated_on: "typed", run: find,
 }
 
 /// The matrix pipe below this share of its cycles does not compute the products.
@@ -61,7 +61,10 @@ fn find(situation: &Situation<'_>) -> Answer {
     let used = utilization(situation.subject, arm);
     let active = active(arm);
     if let Some(used) = used.filter(|used| *used > 1.5 * WITHOUT) {
-        return clear(vec![("of_peak_arithmetic", used)], format!("prompts reach {} of the matrix rate, more than the device could without its matrix units", percent(used)));
+        return clear(
+            vec![("of_peak_arithmetic", used)],
+            format!("prompts reach {} of the matrix rate, more than the device could without its matrix units", percent(used)),
+        );
     }
     if let Some((active, _)) = active.filter(|(active, _)| *active >= IDLE) {
         return clear(vec![("tensor_active", active)], format!("the matrix units are active {} of the time", percent(active)));
@@ -81,7 +84,8 @@ fn find(situation: &Situation<'_>) -> Answer {
 /// Activity of the matrix pipe where products are large: in prefill, or at a batch that is more than a few vectors.
 fn active(arm: &Arm) -> Option<(f64, Phase)> {
     let figures = &arm.figures;
-    let in_prefill = figures.by_label("gpu.tensor_active", "phase").into_iter().find(|(phase, _)| phase == "prefill").map(|(_, active)| active);
+    let in_prefill =
+        figures.by_label("gpu.tensor_active", "phase").into_iter().find(|(phase, _)| phase == "prefill").map(|(_, active)| active);
     if let Some(active) = in_prefill {
         return Some((active, Phase::Prefill));
     }
@@ -121,7 +125,11 @@ fn by_name(situation: &Situation<'_>, arm: &Arm) -> Option<Sign> {
         NAMES.iter().any(|part| lower.contains(part))
     })?;
     let phase = if situation.claimable_s(Phase::Prefill) > 0.0 { Phase::Prefill } else { Phase::Decode };
-    large.then(|| Sign { words: format!("kernel `{name}` multiplies without matrix units"), rows: vec![figure("kernel without matrix units", 1.0, "flag", &name)], phase })
+    large.then(|| Sign {
+        words: format!("kernel `{name}` multiplies without matrix units"),
+        rows: vec![figure("kernel without matrix units", 1.0, "flag", &name)],
+        phase,
+    })
 }
 
 /// A 32-bit format and a rate that the general pipelines explain.
@@ -131,7 +139,10 @@ fn by_format(arm: &Arm, used: Option<f64>) -> Option<Sign> {
     let used = used.filter(|_| wide)?;
     Some(Sign {
         words: format!("weights are in 32 bit and prompts reach {} of the matrix rate", percent(used)),
-        rows: vec![figure("share of the matrix rate", used, "ratio", "2 x parameters x tokens per second over peak"), figure("config.dtype is 32 bit", 1.0, "flag", &dtype.origin)],
+        rows: vec![
+            figure("share of the matrix rate", used, "ratio", "2 x parameters x tokens per second over peak"),
+            figure("config.dtype is 32 bit", 1.0, "flag", &dtype.origin),
+        ],
         phase: Phase::Prefill,
     })
 }
@@ -140,8 +151,13 @@ fn found(situation: &Situation<'_>, sign: &Sign, used: Option<f64>) -> Found {
     // On the matrix units the same products take an eighth at best; attention, norms and memory do not shrink.
     let ends = [0.3, 0.6, 1.0 - 1.0 / FASTER];
     let mut rows = sign.rows.clone();
-    rows.extend(used.map(|used| figure("prompts, share of the matrix rate", used, "ratio", "2 x parameters x tokens per second over peak")));
-    let phase_falls = crate::predict::Movement::first_token(situation, Direction::Down).primary().refused("falls with prefill, at most eightfold").build();
+    rows.extend(
+        used.map(|used| figure("prompts, share of the matrix rate", used, "ratio", "2 x parameters x tokens per second over peak")),
+    );
+    let phase_falls = crate::predict::Movement::first_token(situation, Direction::Down)
+        .primary()
+        .refused("falls with prefill, at most eightfold")
+        .build();
     Found {
         summary: sign.words.clone(),
         sentence: format!("Products run beside the matrix units: {}.", sign.words),
@@ -149,12 +165,25 @@ fn found(situation: &Situation<'_>, sign: &Sign, used: Option<f64>) -> Found {
         cost: cost(situation, sign.phase, ends[1]),
         evidence: rows,
         hypotheses: vec![hypothesis(
-            outside("number format and kernels", "16 or 8 bit on matrix units", "restart", "serve in a 16-bit or 8-bit format with a backend that has matrix kernels for this device"),
+            outside(
+                "number format and kernels",
+                "16 or 8 bit on matrix units",
+                "restart",
+                "serve in a 16-bit or 8-bit format with a backend that has matrix kernels for this device",
+            ),
             "rounding; a backend may lack a format",
             "the matrix pipe stays idle",
             vec![
                 phase_falls,
-                moves("gpu.tensor_active", "matrix units active", "ratio", Direction::Up, figure_of(&situation.evidence.figures, "gpu.tensor_active"), Some([IDLE, 0.6]), "products move to them"),
+                moves(
+                    "gpu.tensor_active",
+                    "matrix units active",
+                    "ratio",
+                    Direction::Up,
+                    figure_of(&situation.evidence.figures, "gpu.tensor_active"),
+                    Some([IDLE, 0.6]),
+                    "products move to them",
+                ),
                 token_kept(situation),
             ],
         )],

@@ -3,7 +3,8 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::Direction;
-use crate::device_step::{claims, cost, is_cpu};
+use crate::device_step::{claims, cost, figure_of, is_cpu};
+use crate::graphs::not_replayed;
 use crate::launches::{LAUNCH_S, Launches};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
@@ -42,15 +43,29 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(Vec::new(), "nothing is launched on another device");
     }
     let Some(launches) = Launches::read(arm) else {
-        return undecided(situation, &["kernel.launch_gap", "kernel.count_per_step", "engine.step_time"], "launches were not recorded", TRACE);
+        return undecided(
+            situation,
+            &["kernel.launch_gap", "kernel.count_per_step", "engine.step_time"],
+            "launches were not recorded",
+            TRACE,
+        );
     };
     if let Some(start) = launches.launch_to_start_s.filter(|start| *start > 10.0 * STARVED_S) {
-        return clear(vec![("launch_to_start_s", start)], format!("kernels wait {} in the device's queue: the host runs ahead", seconds(start)));
+        return clear(
+            vec![("launch_to_start_s", start)],
+            format!("kernels wait {} in the device's queue: the host runs ahead", seconds(start)),
+        );
     }
     let idle = launches.idle_share();
+    if let Some(answer) = other_owner(situation, &launches) {
+        return answer;
+    }
     if let Some((share, from)) = idle.filter(|(share, _)| *share >= MATERIAL) {
         if launches.is_swarm() && launches.gap_s.is_some() {
-            return clear(vec![("idle_share", share), ("mean_kernel_s", launches.mean_kernel_s().unwrap_or(0.0))], "the kernels are shorter than any launch: their number is the cause, not the host");
+            return clear(
+                vec![("idle_share", share), ("mean_kernel_s", launches.mean_kernel_s().unwrap_or(0.0))],
+                "the kernels are shorter than any launch: their number is the cause, not the host",
+            );
         }
         let ends = [0.8 * share, share, share];
         return Answer::Found(Box::new(found(situation, &launches, ends, Basis::Derived, from)));
@@ -64,6 +79,25 @@ fn find(situation: &Situation<'_>) -> Answer {
     by_count(situation, &launches)
 }
 
+/// Gaps that something before this in the order owns: steps that are not replayed, and waits of the host.
+fn other_owner(situation: &Situation<'_>, launches: &Launches) -> Option<Answer> {
+    if let Some(why) = not_replayed(situation) {
+        return Some(undecided(
+            situation,
+            &["the same trace with graphs"],
+            format!("{}: what is left of the gaps shows once that is repaired", why.words()),
+            TRACE,
+        ));
+    }
+    let waits = figure_of(&situation.evidence.figures, "kernel.sync_wait")? / launches.step_s;
+    (waits >= MATERIAL).then(|| {
+        clear(
+            vec![("sync_wait_of_step", waits)],
+            format!("the host waits {} of a step for the device: it launches late because of that", percent(waits)),
+        )
+    })
+}
+
 /// Without gaps: launches alone, one after the other, take so much of the step that the device cannot be ahead.
 fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
     let Some(count) = launches.count else {
@@ -75,7 +109,12 @@ fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
         return clear(margin, format!("launching {} kernels takes {} of the step at most", crate::words::count(count), percent(share)));
     }
     if launches.graph_share.is_none() {
-        return undecided(situation, &["kernel.graph_share", "kernel.launch_gap"], "whether graphs replay these kernels is not known", TRACE);
+        return undecided(
+            situation,
+            &["kernel.graph_share", "kernel.launch_gap"],
+            "whether graphs replay these kernels is not known",
+            TRACE,
+        );
     }
     // Between the driver's own cost and a framework's, and never all of the step: some of it is kernels.
     let ends = [0.25 * share.min(1.0), (0.7 * share).min(0.7), share.min(0.9)];
@@ -92,7 +131,15 @@ fn found(situation: &Situation<'_>, launches: &Launches, ends: [f64; 3], basis: 
     let kernels = launches.count.map_or(String::new(), |kernels| format!(" in {} launches", count(kernels)));
     let predictions = vec![
         token_falls(situation, ends, "the gaps between launches vanish in a replayed step"),
-        moves("kernel.launch_gap", "launch gaps", "s", Direction::Down, launches.gap_s, launches.gap_s.map(|gap| [0.0, 0.3 * gap]), "a graph has one launch"),
+        moves(
+            "kernel.launch_gap",
+            "launch gaps",
+            "s",
+            Direction::Down,
+            launches.gap_s,
+            launches.gap_s.map(|gap| [0.0, 0.3 * gap]),
+            "a graph has one launch",
+        ),
         first_token_kept(situation),
     ];
     let change = setting(situation, "enforce_eager", "");
@@ -103,7 +150,11 @@ fn found(situation: &Situation<'_>, launches: &Launches, ends: [f64; 3], basis: 
     };
     Found {
         summary: format!("the device waits {} of a step for launches", percent(ends[1])),
-        sentence: format!("The host launches slower than the device computes: {} of {} per step{kernels} the device is idle between kernels.", seconds(ends[1] * launches.step_s), seconds(launches.step_s)),
+        sentence: format!(
+            "The host launches slower than the device computes: {} of {} per step{kernels} the device is idle between kernels.",
+            seconds(ends[1] * launches.step_s),
+            seconds(launches.step_s)
+        ),
         claims: claims(situation, Phase::Decode, ends, basis),
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: rows,

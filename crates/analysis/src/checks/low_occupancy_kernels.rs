@@ -31,13 +31,15 @@ check! {
     ///
     /// ## When this is wrong
     /// A kernel at the memory's limit with low occupancy needs no more warps.
-    id: "low_occupancy_kernels", layer: Kernel, rank: 73, phases: [Decode], bound: "logic", validated_on: "typed", run: find,
+    id: "low_occupancy_kernels", layer: Hardware, rank: 73, phases: [Decode], bound: "logic", validated_on: "typed", run: find,
 }
 
 /// A kernel that reaches this share of a limit has no use for more warps.
 const NEAR_LIMIT: f64 = 0.6;
 /// Schedulers without an eligible warp for more than this share of cycles wait for latency.
 const STARVED: f64 = 0.5;
+/// People profile one launch of a kernel that runs in every layer: below this share of a step its time is that launch's.
+const ONE_LAUNCH: f64 = 0.05;
 /// Fewer resident warps than this share of the most: less than what hides a load from memory.
 const FEW_WARPS: f64 = 0.3;
 
@@ -59,7 +61,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     if is_cpu(situation) {
         return clear(Vec::new(), "no device with multiprocessors");
     }
-    let mut kernels: Vec<Kernel> = arm.figures.points().filter_map(|point| kernel(situation, arm, &|name| of_point(point, name), point.about("kernel").unwrap_or("kernel"))).collect();
+    let mut kernels: Vec<Kernel> = arm
+        .figures
+        .points()
+        .filter_map(|point| kernel(situation, arm, &|name| of_point(point, name), point.about("kernel").unwrap_or("kernel")))
+        .collect();
     let name = arm.settings.get("kernel.name").map_or("the profiled kernel".to_string(), |setting| setting.value.clone());
     kernels.extend(kernel(situation, arm, &|quantity| arm.figures.typical(quantity), &name));
     kernels.extend(by_counters(arm));
@@ -71,7 +77,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     match kernels.iter().max_by(|a, b| a.reached.total_cmp(&b.reached)) {
         Some(best) => clear(
             vec![("of_its_limit", best.reached)],
-            if best.reached >= NEAR_LIMIT { format!("{} reaches {} of a limit: more warps would not help", best.name, percent(best.reached)) } else { format!("{} has warps enough", best.name) },
+            if best.reached >= NEAR_LIMIT {
+                format!("{} reaches {} of a limit: more warps would not help", best.name, percent(best.reached))
+            } else {
+                format!("{} has warps enough", best.name)
+            },
         ),
         None => undecided(
             situation,
@@ -111,7 +121,13 @@ fn kernel(situation: &Situation<'_>, arm: &Arm, get: &dyn Fn(&str) -> Option<f64
         note("kernel.occupancy", occupancy, "ratio", occupancy < FEW_WARPS, format!("{} occupancy", percent(occupancy)));
     }
     if let Some(theoretical) = get("kernel.occupancy_theoretical") {
-        note("kernel.occupancy_theoretical", theoretical, "ratio", theoretical < FEW_WARPS, format!("at most {} occupancy", percent(theoretical)));
+        note(
+            "kernel.occupancy_theoretical",
+            theoretical,
+            "ratio",
+            theoretical < FEW_WARPS,
+            format!("at most {} occupancy", percent(theoretical)),
+        );
     }
     if let Some(none) = get("kernel.no_eligible_warp") {
         note("kernel.no_eligible_warp", none, "ratio", none >= STARVED, format!("no eligible warp in {} of the cycles", percent(none)));
@@ -120,15 +136,28 @@ fn kernel(situation: &Situation<'_>, arm: &Arm, get: &dyn Fn(&str) -> Option<f64
         note("kernel.eligible_warps", eligible, "factor", eligible < 1.0, format!("{} eligible warps per scheduler", digits(eligible)));
     }
     if let Some(threads) = get("kernel.active_threads_per_warp") {
-        note("kernel.active_threads_per_warp", threads, "factor", threads < 16.0, format!("{} of 32 threads active per warp", digits(threads)));
+        note(
+            "kernel.active_threads_per_warp",
+            threads,
+            "factor",
+            threads < 16.0,
+            format!("{} of 32 threads active per warp", digits(threads)),
+        );
     }
     if let Some(blocks) = get("kernel.block_limit_registers") {
-        note("kernel.block_limit_registers", blocks, "count", blocks <= 2.0, format!("registers allow {} blocks per multiprocessor", digits(blocks)));
+        note(
+            "kernel.block_limit_registers",
+            blocks,
+            "count",
+            blocks <= 2.0,
+            format!("registers allow {} blocks per multiprocessor", digits(blocks)),
+        );
     }
     rows.extend(memory.map(|memory| figure("memory throughput", memory, "ratio", "of its peak")));
     rows.extend(compute.map(|compute| figure("kernel.sm_throughput", compute, "ratio", "of its peak")));
     let step = step_s(arm).map(|(step, _)| step);
-    let share = get("kernel.time").zip(step).map(|(time, step)| (time / step).min(1.0));
+    // A few percent of a step are one launch of many: then its share is not known.
+    let share = get("kernel.time").zip(step).map(|(time, step)| (time / step).min(1.0)).filter(|share| *share >= ONE_LAUNCH);
     (rows.len() > 2 || !signs.is_empty()).then(|| Kernel { name: name.to_string(), reached, signs, share, rows })
 }
 
@@ -146,7 +175,8 @@ fn by_counters(arm: &Arm) -> Option<Kernel> {
     }
     // Few multiprocessors in use while the device is busy without gaps: kernels of less than a wave.
     let launches = Launches::read(arm);
-    let no_gaps = launches.as_ref().is_some_and(|launches| launches.is_replayed() || launches.idle_share().is_some_and(|(share, _)| share < 0.1));
+    let no_gaps =
+        launches.as_ref().is_some_and(|launches| launches.is_replayed() || launches.idle_share().is_some_and(|(share, _)| share < 0.1));
     if figure_of(figures, "gpu.busy").is_some_and(|busy| active < 0.4 * busy && busy >= 0.7) && no_gaps {
         signs.push(format!("only {} of the multiprocessors active while kernels follow one another", percent(active)));
     }
@@ -162,17 +192,34 @@ fn found(situation: &Situation<'_>, kernel: &Kernel) -> Found {
     let signs = kernel.signs.join(", ");
     let predictions = vec![
         token_falls(situation, shown, "the kernel at 0.8 of its nearer limit"),
-        moves("kernel.dram_share", "memory throughput of the kernel", "ratio", Direction::Up, Some(kernel.reached), Some([kernel.reached.min(0.8), 0.9]), "more warps in flight"),
+        moves(
+            "kernel.dram_share",
+            "memory throughput of the kernel",
+            "ratio",
+            Direction::Up,
+            Some(kernel.reached),
+            Some([kernel.reached.min(0.8), 0.9]),
+            "more warps in flight",
+        ),
         first_token_kept(situation),
     ];
     Found {
         summary: format!("{}: {signs}, at {} of its nearer limit", kernel.name, percent(kernel.reached)),
-        sentence: format!("{} leaves the device empty ({signs}) and reaches {} of its nearer limit: it waits for its own loads.", kernel.name, percent(kernel.reached)),
+        sentence: format!(
+            "{} leaves the device empty ({signs}) and reaches {} of its nearer limit: it waits for its own loads.",
+            kernel.name,
+            percent(kernel.reached)
+        ),
         claims: ends.map_or(Vec::new(), |ends| claims(situation, Phase::Decode, ends, Basis::Counterfactual)),
         cost: cost(situation, Phase::Decode, shown[1]),
         evidence: kernel.rows.clone(),
         hypotheses: vec![hypothesis(
-            outside("work per launch", "more", "restart", "give the kernel more to do at once: a larger batch, split-k or split-kv, or another backend for this shape"),
+            outside(
+                "work per launch",
+                "more",
+                "restart",
+                "give the kernel more to do at once: a larger batch, split-k or split-kv, or another backend for this shape",
+            ),
             "a larger batch raises time per token; a split kernel needs a reduction",
             "the kernel's throughput does not rise",
             predictions,

@@ -2,12 +2,12 @@
 
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
-use crate::context_slope::ContextSlope;
+use crate::context_slope::{ContextSlope, most_cache_s};
 use crate::contract::{Direction, Evidence};
-use crate::contrast::{differing, faster_arm};
+use crate::contrast::{change_names, differing, faster_arm};
 use crate::decode_bound::NEAR;
 use crate::device_step::{claims, cost, is_cpu};
-use crate::kernel_time::{GOOD_KERNEL, family};
+use crate::kernel_time::{Family, GOOD_KERNEL, family};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
@@ -41,18 +41,25 @@ const CLEARLY: f64 = 0.10;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let arm = situation.evidence;
-    if let Some(faster) = faster_arm(situation, |here, there| differing(here, there, KEY).is_some()) {
+    if let Some(faster) = faster_arm(situation, |here, there| {
+        KEYS.iter().any(|key| differing(here, there, key).is_some()) || change_names(here, there, &WORDS)
+    }) {
         let rows = vec![
             figure(faster.signal, faster.mine_s, "s", "this arm"),
             figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name)),
         ];
         let other = faster.other.settings.get(KEY).map_or("", |setting| setting.value.as_str());
-        let words = format!("with {other} the same token takes {} of the time", percent(faster.theirs_s / faster.mine_s));
+        let named = if other.is_empty() { faster.name() } else { other };
+        let words = format!("with {named} the same token takes {} of the time", percent(faster.theirs_s / faster.mine_s));
         if faster.excess() >= CLEARLY {
             return Answer::Found(Box::new(found(situation, faster.ends(), Basis::Typed, rows, &words, other)));
         }
     }
-    if let Some(kind) = family(arm, &["attention", "attn"]).filter(|kind| kind.ideal_s.is_some()) {
+    let kind = family(arm, &["attention", "attn"]).map(|kind| {
+        let ideal_s = kind.ideal_s.or_else(|| most_cache_s(situation.subject, arm));
+        Family { ideal_s, ..kind }
+    });
+    if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {
         return by_kernels(situation, &kind);
     }
     if let Some(slope) = ContextSlope::read(situation.subject, arm) {
@@ -70,15 +77,31 @@ fn find(situation: &Situation<'_>) -> Answer {
 }
 
 const KEY: &str = "config.attention_backend";
+/// Settings that choose the kernel.
+const KEYS: [&str; 4] = [KEY, "config.flash_attention", "config.decode_attention_backend", "config.flash_attention_version"];
+/// Words in which people tell arms apart that differ in it.
+const WORDS: [&str; 10] = [
+    "attention backend",
+    "attention-backend",
+    "attention_backend",
+    "attn",
+    "flashinfer",
+    "flash-attn",
+    "flashattention",
+    "flash attention",
+    "flashmla",
+    "sdpa",
+];
 
-fn by_kernels(situation: &Situation<'_>, kind: &crate::kernel_time::Family) -> Answer {
+fn by_kernels(situation: &Situation<'_>, kind: &Family) -> Answer {
     let factor = kind.factor().unwrap_or(1.0);
     let ends = kind.excess().unwrap_or([0.0; 3]);
     let margin = vec![("time_over_ideal", factor), ("excess_of_step", ends[1])];
     if factor < NEAR / GOOD_KERNEL || ends[1] < 0.05 {
         return clear(margin, format!("attention takes {} times its ideal time", digits(factor)));
     }
-    let mut rows = vec![figure("kernel.time of attention", kind.time_s, "s", "trace"), figure("share of the step", kind.share, "ratio", "trace")];
+    let mut rows =
+        vec![figure("kernel.time of attention", kind.time_s, "s", "trace"), figure("share of the step", kind.share, "ratio", "trace")];
     rows.extend(kind.ideal_s.map(|ideal| figure("kernel.time_ideal of attention", ideal, "s", "its own bytes")));
     let words = format!("attention takes {} per step where its own bytes take {}", seconds(kind.time_s), seconds(kind.time_s / factor));
     Answer::Found(Box::new(found(situation, ends, Basis::Counterfactual, rows, &words, "")))
@@ -89,7 +112,11 @@ fn by_slope(situation: &Situation<'_>, slope: &ContextSlope) -> Answer {
     let ends = slope.ends();
     let margin = vec![("slope_over_largest_cache", over), ("excess_of_step", ends[0])];
     if over < NEAR || ends[0] < 0.05 {
-        let what = if slope.per_token_s <= 0.0 { "context adds nothing to a step".to_string() } else { format!("a token of context costs {} of the most its cache can take to read", percent(over)) };
+        let what = if slope.per_token_s <= 0.0 {
+            "context adds nothing to a step".to_string()
+        } else {
+            format!("a token of context costs {} of the most its cache can take to read", percent(over))
+        };
         return clear(margin, what);
     }
     let rows = vec![

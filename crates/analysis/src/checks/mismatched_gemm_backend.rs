@@ -4,11 +4,11 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::context_slope::ContextSlope;
 use crate::contract::{Direction, Evidence};
-use crate::contrast::{compare, differing, faster_arm};
+use crate::contrast::{change_names, compare, differing, faster_arm};
 use crate::decode_bound::{DecodeBound, NEAR, batch};
 use crate::device_step::{claims, cost, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
-use crate::kernel_time::{GOOD_KERNEL, family};
+use crate::kernel_time::{Family, GOOD_KERNEL, family};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
@@ -40,6 +40,23 @@ const KEYS: [&str; 3] = ["config.moe_backend", "config.gemm_backend", "config.li
 /// Without time by kind of kernel a step must be this far from its bound: the median of measured steps stands at 3.4
 /// times an ideal roofline, whatever the backend.
 const FAR: f64 = 4.0;
+/// Words in which people tell arms apart that differ in them.
+const WORDS: [&str; 12] = [
+    "moe backend",
+    "moe-backend",
+    "moe_backend",
+    "moe-runner",
+    "gemm",
+    "marlin",
+    "machete",
+    "cutlass",
+    "tuned config",
+    "tuned moe",
+    "moe config",
+    "linear backend",
+];
+/// Up to this many sequences bytes, not arithmetic, are what matrix kernels wait for on every device.
+const FEW: f64 = 32.0;
 /// Log lines that name a generic kernel.
 const GENERIC: [&str; 4] = ["moe_default_config", "default_kernel_config", "slow_quantization", "weight_only_fp8"];
 /// What a missing tuning file costs as a rule.
@@ -47,7 +64,12 @@ const UNTUNED: f64 = 0.05;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let arm = situation.evidence;
-    let differs = |here: &Arm, there: &Arm| KEYS.iter().any(|key| differing(here, there, key).is_some());
+    let differs = |here: &Arm, there: &Arm| {
+        let generic = |arm: &Arm| GENERIC.iter().any(|kind| arm.logged.contains_key(*kind));
+        KEYS.iter().any(|key| differing(here, there, key).is_some())
+            || change_names(here, there, &WORDS)
+            || (generic(here) && !generic(there) && !there.logged.is_empty())
+    };
     if let Some(faster) = faster_arm(situation, differs) {
         let rows = vec![
             figure(faster.signal, faster.mine_s, "s", "this arm"),
@@ -59,22 +81,34 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(answer) = by_format(situation) {
         return answer;
     }
-    if let Some(kind) = family(arm, &["gemm", "matmul", "moe", "expert", "quant", "linear"]).filter(|kind| kind.ideal_s.is_some()) {
+    let kind = family(arm, &["gemm", "matmul", "moe", "expert", "quant", "linear"]).map(|kind| {
+        // At decode these kernels read each weight once, so the weights over the bandwidth are their ideal.
+        let by_weights = || DecodeBound::read(situation.subject, arm).map(|bound| bound.weight_bytes / bound.bytes_per_s);
+        let ideal_s = kind.ideal_s.or_else(|| if batch(arm) <= FEW { by_weights() } else { None });
+        Family { ideal_s, ..kind }
+    });
+    if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {
         return by_kernels(situation, &kind);
     }
     by_bound(situation, arm)
 }
 
-fn by_kernels(situation: &Situation<'_>, kind: &crate::kernel_time::Family) -> Answer {
+fn by_kernels(situation: &Situation<'_>, kind: &Family) -> Answer {
     let factor = kind.factor().unwrap_or(1.0);
     let ends = kind.excess().unwrap_or([0.0; 3]);
     let margin = vec![("time_over_ideal", factor), ("excess_of_step", ends[1])];
     if factor < NEAR / GOOD_KERNEL || ends[1] < 0.05 {
         return clear(margin, format!("matrix kernels take {} times their ideal time", digits(factor)));
     }
-    let mut rows = vec![figure("kernel.time", kind.time_s, "s", &kind.names.join(", ")), figure("share of the step", kind.share, "ratio", "trace")];
+    let mut rows =
+        vec![figure("kernel.time", kind.time_s, "s", &kind.names.join(", ")), figure("share of the step", kind.share, "ratio", "trace")];
     rows.extend(kind.ideal_s.map(|ideal| figure("kernel.time_ideal", ideal, "s", "their own bytes or operations")));
-    let words = format!("{} kernels take {} per step where their own work takes {}", kind.names.join(" and "), seconds(kind.time_s), seconds(kind.time_s / factor));
+    let words = format!(
+        "{} kernels take {} per step where their own work takes {}",
+        kind.names.join(" and "),
+        seconds(kind.time_s),
+        seconds(kind.time_s / factor)
+    );
     Answer::Found(Box::new(found(situation, ends, Basis::Counterfactual, rows, &words)))
 }
 
@@ -84,14 +118,16 @@ fn by_format(situation: &Situation<'_>) -> Option<Answer> {
     let bytes = |arm: &Arm| DecodeBound::read(situation.subject, arm).map(|bound| bound.weight_bytes);
     let widths: Vec<(&Arm, f64, f64)> = situation
         .other_arms()
-        .filter(|there| differing(arm, there, "config.quantization").is_some() || (arm.settings.get("config.quantization").is_some() && there.settings.get("config.quantization").is_none()))
+        .filter(|there| {
+            differing(arm, there, "config.quantization").is_some()
+                || (arm.settings.get("config.quantization").is_some() && there.settings.get("config.quantization").is_none())
+        })
         .filter_map(|there| Some((there, bytes(arm)?, bytes(there)?)))
         .filter(|(_, mine, theirs)| *mine < 0.75 * theirs)
         .collect();
     let (there, mine, theirs) = widths.into_iter().next()?;
     let contrast = compare(arm, there)?;
-    // At a batch beyond the ridge bytes are not what a step waits for.
-    if batch(arm) > 32.0 {
+    if batch(arm) > FEW {
         return None;
     }
     let ratio = contrast.mine_s / contrast.theirs_s;
@@ -135,7 +171,10 @@ fn by_bound(situation: &Situation<'_>, arm: &Arm) -> Answer {
         return undecided(
             situation,
             &["kernel.time and kernel.time_ideal of gemm"],
-            format!("a step takes {} times what its bytes take; whether kernels, launches or the host take the rest needs time by kind of kernel", digits(factor)),
+            format!(
+                "a step takes {} times what its bytes take; whether kernels, launches or the host take the rest needs time by kind of kernel",
+                digits(factor)
+            ),
             TRACE,
         );
     };
@@ -145,7 +184,11 @@ fn by_bound(situation: &Situation<'_>, arm: &Arm) -> Answer {
         figure("reading the weights", bound.achievable_s(), "s", &bound.from),
         figure("weight bytes per step", bound.weight_bytes, "byte", &bound.from),
     ];
-    let words = format!("a step takes {} before any context where reading its weights takes {} ({name})", seconds(base), seconds(bound.achievable_s()));
+    let words = format!(
+        "a step takes {} before any context where reading its weights takes {} ({name})",
+        seconds(base),
+        seconds(bound.achievable_s())
+    );
     Answer::Found(Box::new(found(situation, [0.2 * excess, 0.7 * excess, excess], Basis::Bound, rows, &words)))
 }
 

@@ -33,7 +33,8 @@ const CALLED_BUSY: f64 = 0.7;
 const EXPLAINS: f64 = 0.5;
 
 /// Dimensions with the value their counter tops out at (attribution, section 6).
-const DIMENSIONS: [(&str, f64); 4] = [("gpu.sm_active", 1.0), ("gpu.tensor_active", 0.6), ("gpu.dram_active", 0.8), ("gpu.memory_busy", 1.0)];
+const DIMENSIONS: [(&str, f64); 4] =
+    [("gpu.sm_active", 1.0), ("gpu.tensor_active", 0.6), ("gpu.dram_active", 0.8), ("gpu.memory_busy", 1.0)];
 
 fn find(situation: &Situation<'_>) -> Answer {
     let figures = &situation.evidence.figures;
@@ -41,10 +42,17 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(Vec::new(), "no accelerator whose utilization could be misread");
     }
     let Some(busy) = figure_of(figures, "gpu.busy").or_else(|| figures.highest("gpu.busy")) else {
-        return undecided(situation, &["gpu.busy", "gpu.sm_active", "gpu.dram_active", "gpu.tensor_active"], "no utilization was given", COUNTERS);
+        return undecided(
+            situation,
+            &["gpu.busy", "gpu.sm_active", "gpu.dram_active", "gpu.tensor_active"],
+            "no utilization was given",
+            COUNTERS,
+        );
     };
-    let known: Vec<(&str, f64, f64)> =
-        DIMENSIONS.into_iter().filter_map(|(name, top)| figure_of(figures, name).map(|value| (name, value, (value / top).min(1.0)))).collect();
+    let known: Vec<(&str, f64, f64)> = DIMENSIONS
+        .into_iter()
+        .filter_map(|(name, top)| figure_of(figures, name).map(|value| (name, value, (value / top).min(1.0))))
+        .collect();
     let power = figure_of(figures, "gpu.power_share")
         .or_else(|| Some(figure_of(figures, "gpu.power")? / figure_of(figures, "gpu.power_limit").filter(|limit| *limit > 0.0)?));
     // Memory "busy" by itself says that transfers happen, not what the multiprocessors do: one dimension is not enough.
@@ -62,7 +70,10 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(margin, format!("nobody would call {} busy", percent(busy)));
     }
     if best > EXPLAINS * busy {
-        return clear(margin, format!("{} of what one dimension reaches explains a device busy {} of the time", percent(best), percent(busy)));
+        return clear(
+            margin,
+            format!("{} of what one dimension reaches explains a device busy {} of the time", percent(best), percent(busy)),
+        );
     }
     Answer::Found(Box::new(found(situation, busy, best, &known, power)))
 }
@@ -72,17 +83,34 @@ fn found(situation: &Situation<'_>, busy: f64, best: f64, known: &[(&str, f64, f
     rows.extend(known.iter().map(|(name, value, _)| figure(name, *value, "ratio", "counter")));
     rows.extend(power.map(|power| figure("power over its limit", power, "ratio", "counter")));
     let look = hypothesis(
-        outside("what is watched", "active multiprocessors, matrix units and memory", "none", "watch sm_active, tensor_active and dram_active instead of utilization"),
+        outside(
+            "what is watched",
+            "active multiprocessors, matrix units and memory",
+            "none",
+            "watch sm_active, tensor_active and dram_active instead of utilization",
+        ),
         "none",
         "nothing to undo",
         vec![
-            moves("gpu.busy", "utilization", "ratio", Direction::Unchanged, Some(busy), None, "it says that something is in flight, whatever is repaired"),
+            moves(
+                "gpu.busy",
+                "utilization",
+                "ratio",
+                Direction::Unchanged,
+                Some(busy),
+                None,
+                "it says that something is in flight, whatever is repaired",
+            ),
             token_kept(situation),
         ],
     );
     Found {
         summary: format!("\"{}\" busy, but the busiest dimension is at {} of what it reaches", percent(busy), percent(best)),
-        sentence: format!("The device counts as busy {} of the time while nothing in it is used beyond {}: it waits; look at launches, kernels and the scheduler.", percent(busy), percent(best)),
+        sentence: format!(
+            "The device counts as busy {} of the time while nothing in it is used beyond {}: it waits; look at launches, kernels and the scheduler.",
+            percent(busy),
+            percent(best)
+        ),
         evidence: rows,
         hypotheses: vec![look],
         falsified_by: "sm_active, tensor_active or dram_active near the utilization over the same seconds".into(),

@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
-use crate::contrast::faster_arm;
+use crate::contrast::{change_names, faster_arm};
 use crate::decode_bound::DecodeBound;
 use crate::device_step::{claims, cost, figure_of, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
@@ -54,10 +54,23 @@ fn find(situation: &Situation<'_>) -> Answer {
     let pages = pages(arm);
     let on_path = is_cpu(situation) || figure_of(&arm.figures, "model.device_share").is_some_and(|share| share < 0.98);
     let reads = on_path.then(|| one_socket(situation, arm, sockets.unwrap_or(2.0))).flatten();
+    let bound = faster_arm(situation, |here, there| change_names(here, there, &WORDS) || more_local(here, there));
+    if let Some(faster) = bound.filter(|_| pages.is_none_or(|pages| pages.local < LOCAL)) {
+        let mut rows = vec![
+            figure(faster.signal, faster.mine_s, "s", "this arm"),
+            figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name)),
+        ];
+        rows.extend(pages.map(|pages| figure("proc.numa_local_share", pages.local, "ratio", "numastat")));
+        let words =
+            format!("with its pages placed otherwise the same token takes {} of the time", percent(faster.theirs_s / faster.mine_s));
+        return Answer::Found(Box::new(found(situation, faster.ends(), Basis::Typed, rows, &words)));
+    }
     match (pages, reads) {
-        (Some(pages), _) if pages.local >= LOCAL => clear(vec![("local_share", pages.local)], format!("{} of the pages are local", percent(pages.local))),
+        (Some(pages), _) if pages.local >= LOCAL => {
+            clear(vec![("local_share", pages.local)], format!("{} of the pages are local", percent(pages.local)))
+        }
         (Some(pages), _) if !on_path => Answer::Found(Box::new(harmless(pages))),
-        (Some(pages), reads) => Answer::Found(Box::new(by_pages(situation, pages, reads))),
+        (Some(pages), reads) => Answer::Found(Box::new(by_pages(situation, pages, reads.as_ref()))),
         (None, Some(reads)) if sockets.is_some() && reads.is_short => Answer::Found(Box::new(by_bandwidth(situation, &reads))),
         (None, Some(reads)) if sockets.is_some() => clear(
             vec![("of_all_sockets_bandwidth", reads.share)],
@@ -67,14 +80,26 @@ fn find(situation: &Situation<'_>) -> Answer {
     }
 }
 
+/// Words in which people tell arms apart that differ in placement.
+const WORDS: [&str; 5] = ["numa", "membind", "cpunodebind", "interleave", "one socket"];
+
+fn more_local(here: &Arm, there: &Arm) -> bool {
+    pages(here).zip(pages(there)).is_some_and(|(mine, theirs)| theirs.local > mine.local + 0.1)
+}
+
 /// Share of pages on the node that uses them.
 fn pages(arm: &Arm) -> Option<Pages> {
     let figures = &arm.figures;
     if let Some(local) = figure_of(figures, "proc.numa_local_share").or_else(|| figures.lowest("proc.numa_local_share")) {
         return Some(Pages { local });
     }
-    let rows = figures.points().filter_map(|point| Some((point.typical("proc.numa_node0_bytes")?, point.typical("proc.numa_node1_bytes")?, point.typical("proc.numa_expected_node")?)));
-    let whole = figures.typical("proc.numa_node0_bytes").zip(figures.typical("proc.numa_node1_bytes")).zip(figures.typical("proc.numa_expected_node"));
+    let rows = figures.points().filter_map(|point| {
+        Some((point.typical("proc.numa_node0_bytes")?, point.typical("proc.numa_node1_bytes")?, point.typical("proc.numa_expected_node")?))
+    });
+    let whole = figures
+        .typical("proc.numa_node0_bytes")
+        .zip(figures.typical("proc.numa_node1_bytes"))
+        .zip(figures.typical("proc.numa_expected_node"));
     let (mut on_own, mut all) = (0.0, 0.0);
     for (first, second, expected) in rows.chain(whole.map(|((first, second), expected)| (first, second, expected))) {
         on_own += if expected < 0.5 { first } else { second };
@@ -111,15 +136,12 @@ fn ends_by_pages(local: f64) -> [f64; 3] {
     [slower(1.3), slower(REMOTE_FACTOR), slower(4.0)]
 }
 
-fn by_pages(situation: &Situation<'_>, pages: Pages, reads: Option<Reads>) -> Found {
-    let faster = faster_arm(situation, |_, there| self::pages(there).is_some_and(|other| other.local > pages.local + 0.1));
-    let (ends, basis) = match (&faster, &reads) {
-        (Some(faster), _) => (faster.ends(), Basis::Typed),
-        (None, Some(reads)) if reads.is_short => (ends_by_bandwidth(reads), Basis::Counterfactual),
+fn by_pages(situation: &Situation<'_>, pages: Pages, reads: Option<&Reads>) -> Found {
+    let (ends, basis) = match reads {
+        Some(reads) if reads.is_short => (ends_by_bandwidth(reads), Basis::Counterfactual),
         _ => (ends_by_pages(pages.local), Basis::Bound),
     };
-    let mut rows = vec![figure("proc.numa_local_share", pages.local, "ratio", "numastat")];
-    rows.extend(faster.map(|faster| figure(faster.signal, faster.theirs_s, "s", &format!("arm `{}`", faster.other.run_name))));
+    let rows = vec![figure("proc.numa_local_share", pages.local, "ratio", "numastat")];
     found(situation, ends, basis, rows, &format!("{} of the pages are on the node that uses them", percent(pages.local)))
 }
 
@@ -134,18 +156,35 @@ fn by_bandwidth(situation: &Situation<'_>, reads: &Reads) -> Found {
         figure("share of all sockets' bandwidth", reads.share, "ratio", &reads.from),
         figure("host.sockets", reads.sockets, "count", "typed"),
     ];
-    let words = format!("a token reads at {} of the bandwidth of {} sockets, what one of them delivers alone", percent(reads.share), digits(reads.sockets));
+    let words = format!(
+        "a token reads at {} of the bandwidth of {} sockets, what one of them delivers alone",
+        percent(reads.share),
+        digits(reads.sockets)
+    );
     found(situation, ends_by_bandwidth(reads), Basis::Bound, rows, &words)
 }
 
 fn found(situation: &Situation<'_>, ends: [f64; 3], basis: Basis, rows: Vec<Evidence>, words: &str) -> Found {
     let spread = hypothesis(
-        outside("numactl and page placement", "pages beside their threads", "restart", "bind threads and memory together, or drop the page cache and load the weights spread over the nodes"),
+        outside(
+            "numactl and page placement",
+            "pages beside their threads",
+            "restart",
+            "bind threads and memory together, or drop the page cache and load the weights spread over the nodes",
+        ),
         "loading from disk once more; a cache bound to one node is smaller",
         "pages spread and tokens no faster",
         vec![
             token_falls(situation, ends, "bytes of a token over the bandwidth of all sockets, 0.6 to 0.85 of it reached"),
-            moves("proc.numa_local_share", "local pages", "ratio", Direction::Up, figure_of(&situation.evidence.figures, "proc.numa_local_share"), Some([0.9, 1.0]), "bound"),
+            moves(
+                "proc.numa_local_share",
+                "local pages",
+                "ratio",
+                Direction::Up,
+                figure_of(&situation.evidence.figures, "proc.numa_local_share"),
+                Some([0.9, 1.0]),
+                "bound",
+            ),
             first_token_kept(situation),
         ],
     );

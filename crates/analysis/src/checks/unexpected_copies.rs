@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
-use crate::contrast::faster_arm;
+use crate::contrast::{change_names, faster_arm};
 use crate::device_step::{claims, cost, is_cpu};
 use crate::evidence::Evidence as Arm;
 use crate::kernel_time::{Family, family};
@@ -54,8 +54,14 @@ fn find(situation: &Situation<'_>) -> Answer {
     if is_meant(arm) {
         return clear(margin, "cache or weights are moved on purpose: the copies are those");
     }
-    let without = faster_arm(situation, |_, there| family(there, &WORDS).is_some_and(|other| other.share < 0.5 * copies.share));
-    let mut rows = vec![figure("kernel.time of copies", copies.time_s, "s", &copies.names.join(", ")), figure("share of the step", copies.share, "ratio", "kernel time")];
+    let without = faster_arm(situation, |here, there| {
+        family(there, &WORDS).is_some_and(|other| other.share < 0.5 * copies.share)
+            || change_names(here, there, &["copy", "copies", "memcpy", "pinned", "contiguous"])
+    });
+    let mut rows = vec![
+        figure("kernel.time of copies", copies.time_s, "s", &copies.names.join(", ")),
+        figure("share of the step", copies.share, "ratio", "kernel time"),
+    ];
     let (ends, basis) = match &without {
         Some(without) => {
             rows.push(figure(without.signal, without.theirs_s, "s", &format!("arm `{}`", without.other.run_name)));
@@ -78,17 +84,34 @@ fn is_meant(arm: &Arm) -> bool {
 fn found(situation: &Situation<'_>, copies: &Family, ends: [f64; 3], basis: Basis, rows: Vec<Evidence>) -> Found {
     let predictions = vec![
         token_falls(situation, ends, "copy time leaves the step"),
-        moves("kernel.time{category=\"copy\"}", "copies", "s", Direction::Down, Some(copies.time_s), Some([0.0, 0.3 * copies.time_s]), "only sampled tokens and small inputs are copied"),
+        moves(
+            "kernel.time{category=\"copy\"}",
+            "copies",
+            "s",
+            Direction::Down,
+            Some(copies.time_s),
+            Some([0.0, 0.3 * copies.time_s]),
+            "only sampled tokens and small inputs are copied",
+        ),
         first_token_kept(situation),
     ];
     Found {
         summary: format!("copies take {} of a step", percent(copies.share)),
-        sentence: format!("Each step copies for {} ({}): bytes that are moved and computed nothing with.", seconds(copies.time_s), percent(copies.share)),
+        sentence: format!(
+            "Each step copies for {} ({}): bytes that are moved and computed nothing with.",
+            seconds(copies.time_s),
+            percent(copies.share)
+        ),
         claims: claims(situation, Phase::Decode, ends, basis),
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: rows,
         hypotheses: vec![hypothesis(
-            outside("copies on the step's path", "none", "restart", "keep tensors where and as they are needed: pinned buffers, views, one layout"),
+            outside(
+                "copies on the step's path",
+                "none",
+                "restart",
+                "keep tensors where and as they are needed: pinned buffers, views, one layout",
+            ),
             "pinned memory is taken from the host",
             "copy time does not fall",
             predictions,

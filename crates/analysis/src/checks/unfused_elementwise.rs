@@ -68,17 +68,34 @@ fn find(situation: &Situation<'_>) -> Answer {
     rows.extend(kind.ideal_s.map(|ideal| figure("kernel.time_ideal", ideal, "s", "their own bytes")));
     let predictions = vec![
         token_falls(situation, ends, "bytes that fused kernels do not move"),
-        moves("kernel.time{category=\"norm/elementwise\"}", "norm and elementwise", "s", Direction::Down, Some(kind.time_s), Some([0.2 * kind.time_s, 0.67 * kind.time_s]), "two to five operations per fused kernel"),
+        moves(
+            "kernel.time{category=\"norm/elementwise\"}",
+            "norm and elementwise",
+            "s",
+            Direction::Down,
+            Some(kind.time_s),
+            Some([0.2 * kind.time_s, 0.67 * kind.time_s]),
+            "two to five operations per fused kernel",
+        ),
         first_token_kept(situation),
     ];
     Answer::Found(Box::new(Found {
         summary: format!("norms and elementwise kernels take {} of the step", percent(kind.share)),
-        sentence: format!("Norms, casts and elementwise kernels take {} per step ({}): most of their memory traffic vanishes when they are fused.", seconds(kind.time_s), percent(kind.share)),
+        sentence: format!(
+            "Norms, casts and elementwise kernels take {} per step ({}): most of their memory traffic vanishes when they are fused.",
+            seconds(kind.time_s),
+            percent(kind.share)
+        ),
         claims: claims(situation, Phase::Decode, ends, basis),
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: rows,
         hypotheses: vec![hypothesis(
-            outside("fusion", "on", "restart", "compile the model, or use the backend's fused norm, activation and quantization operations"),
+            outside(
+                "fusion",
+                "on",
+                "restart",
+                "compile the model, or use the backend's fused norm, activation and quantization operations",
+            ),
             "a longer start-up; small differences in rounding",
             "device time of these kernels does not fall",
             predictions,

@@ -5,6 +5,7 @@ use crate::claims::Basis;
 use crate::contract::Direction;
 use crate::contrast::faster_arm;
 use crate::device_step::{claims, cost, figure_of, is_cpu};
+use crate::graphs::not_replayed;
 use crate::launches::{LAUNCH_S, Launches};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
@@ -46,25 +47,45 @@ fn find(situation: &Situation<'_>) -> Answer {
     let Some((launches, kernels)) = Launches::read(arm).and_then(|launches| launches.count.map(|count| (launches, count))) else {
         return undecided(situation, &["kernel.count_per_step", "kernel.time"], "kernels per step are not known", TRACE);
     };
-    let fused = faster_arm(situation, |_, there| figure_of(&there.figures, "kernel.count_per_step").is_some_and(|other| other < 0.7 * kernels));
+    let fused =
+        faster_arm(situation, |_, there| figure_of(&there.figures, "kernel.count_per_step").is_some_and(|other| other < 0.7 * kernels));
     let mean = launches.mean_kernel_s().unwrap_or(0.0);
     let margin = vec![("kernels_per_step", kernels), ("mean_kernel_s", mean)];
     if let Some(fused) = &fused {
-        let rows = vec![figure(fused.signal, fused.mine_s, "s", "this arm"), figure(fused.signal, fused.theirs_s, "s", &format!("arm `{}`", fused.other.run_name))];
+        let rows = vec![
+            figure(fused.signal, fused.mine_s, "s", "this arm"),
+            figure(fused.signal, fused.theirs_s, "s", &format!("arm `{}`", fused.other.run_name)),
+        ];
         return Answer::Found(Box::new(found(situation, &launches, kernels, fused.ends(), Basis::Typed, rows)));
     }
     if launches.kernels_s.is_none() {
-        return undecided(situation, &["kernel.time"], format!("{} kernels per step, and how long each is, is not known", count(kernels)), TRACE);
+        return undecided(
+            situation,
+            &["kernel.time"],
+            format!("{} kernels per step, and how long each is, is not known", count(kernels)),
+            TRACE,
+        );
     }
     if mean >= LAUNCH_S {
         return clear(margin, format!("a kernel takes {} in the mean, longer than its launch", seconds(mean)));
+    }
+    if let Some(why) = not_replayed(situation) {
+        return undecided(
+            situation,
+            &["the same trace with graphs"],
+            format!("{}: what the number of kernels costs shows once that is repaired", why.words()),
+            TRACE,
+        );
     }
     let replayed = launches.is_replayed();
     let device = kernels * DEVICE_FIXED_S / launches.step_s;
     let idle = launches.idle_share().map_or(0.0, |(share, _)| share);
     let share = if replayed { device } else { device.max(idle) };
     if share < MATERIAL {
-        return clear([margin, vec![("fixed_price_of_step", share)]].concat(), format!("{} kernels, whose fixed price is {} of the step", count(kernels), percent(share)));
+        return clear(
+            [margin, vec![("fixed_price_of_step", share)]].concat(),
+            format!("{} kernels, whose fixed price is {} of the step", count(kernels), percent(share)),
+        );
     }
     // Fusion leaves about a third of the kernels of an unfused decoder.
     let ends = [0.5 * share, 0.7 * share, share.min(1.0)];
@@ -88,12 +109,26 @@ fn found(
     rows.extend(more);
     let predictions = vec![
         token_falls(situation, ends, "fixed price of the kernels that fusion removes"),
-        moves("kernel.count_per_step", "kernels per step", "count", Direction::Down, Some(kernels), Some([0.1 * kernels, 0.7 * kernels]), "fused operations"),
+        moves(
+            "kernel.count_per_step",
+            "kernels per step",
+            "count",
+            Direction::Down,
+            Some(kernels),
+            Some([0.1 * kernels, 0.7 * kernels]),
+            "fused operations",
+        ),
         first_token_kept(situation),
     ];
     Found {
         summary: format!("{} kernels per step of {} each", count(kernels), seconds(mean)),
-        sentence: format!("A step is {} kernels of {} each, shorter than their own launch: {} of {} go to their fixed price.", count(kernels), seconds(mean), seconds(ends[1] * launches.step_s), seconds(launches.step_s)),
+        sentence: format!(
+            "A step is {} kernels of {} each, shorter than their own launch: {} of {} go to their fixed price.",
+            count(kernels),
+            seconds(mean),
+            seconds(ends[1] * launches.step_s),
+            seconds(launches.step_s)
+        ),
         claims: claims(situation, Phase::Decode, ends, basis),
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: rows,
