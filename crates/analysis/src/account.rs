@@ -12,6 +12,8 @@ use crate::evidence::{Evidence, RequestRow};
 use crate::phase::Phase;
 use crate::slo::Latencies;
 
+pub(crate) use typed::loaded_row;
+
 /// Where the time of a population of requests went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestAccount {

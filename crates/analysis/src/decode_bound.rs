@@ -80,7 +80,8 @@ fn weight_bytes(subject: &Subject, evidence: &Evidence) -> Option<(f64, String)>
     Some((params * per_param, format!("size from the model's name `{}`", subject.model)))
 }
 
-fn bandwidth(subject: &Subject, evidence: &Evidence) -> Option<(f64, bool, String)> {
+/// Memory bandwidth of one device, byte/s; true when measured by a read probe; where it is from.
+pub fn bandwidth(subject: &Subject, evidence: &Evidence) -> Option<(f64, bool, String)> {
     let figures = &evidence.figures;
     if let Some(sustained) = figures.typical("gpu.dram_bandwidth_sustained") {
         return Some((sustained, true, "bandwidth measured".into()));

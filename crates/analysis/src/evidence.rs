@@ -4,6 +4,7 @@
 
 mod figures;
 mod histograms;
+mod logs;
 mod requests;
 mod series;
 mod settings;
@@ -14,6 +15,7 @@ use capture::{Capture, labels};
 
 pub use figures::{Figure, Figures, Point};
 pub use histograms::{HistogramDelta, HistogramSeries};
+pub use logs::Logged;
 pub use requests::{Gap, RequestRow};
 pub use series::Series;
 pub use settings::{Setting, Settings};
@@ -45,6 +47,11 @@ impl Engine {
     /// A series by name; extra labels follow in braces: `engine.waiting{reason="deferred"}`.
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.get(name)
+    }
+
+    /// All series with their names, labels included, in name order.
+    pub fn all_series(&self) -> impl Iterator<Item = (&str, &Series)> {
+        self.series.iter().map(|(name, series)| (name.as_str(), series))
     }
 
     /// A histogram by signal name.
@@ -105,6 +112,8 @@ pub struct Evidence {
     pub warm_up: Option<crate::onset::Change>,
     /// Rows before this time are left out, host clock, ns.
     pub from_ns: i64,
+    /// Lines of logs by kind (`recompile`, `graph_capture_failed`).
+    pub logged: BTreeMap<String, Logged>,
     /// Seconds from start-up log lines until the engine answers again, where told.
     pub reload_s: Option<f64>,
 }
@@ -134,6 +143,7 @@ impl Evidence {
         requests::read(capture, &mut evidence);
         evidence.client_apart = evidence.is_client_apart();
         evidence.reload_s = settings::reload_s(capture, run_idx);
+        evidence.logged = logs::read(capture, run_idx);
         evidence
     }
 

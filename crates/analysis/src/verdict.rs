@@ -1,7 +1,7 @@
 //! From settled shares to an answer: localized, healthy, or not enough evidence.
 
 use crate::check::{Answer, Check, Found};
-use crate::claims::Basis;
+use crate::claims::{Basis, Claim, Extent};
 use crate::confidence::{self, Confidence, NAMED};
 use crate::contract::{Layer, Role, Status, Verdict};
 use crate::precedence::SHARING_ID;
@@ -106,14 +106,21 @@ fn at_a_limit(
     settlement: &Settlement,
     recognized: &Recognized,
 ) -> Option<Verdict> {
-    let holds = |check: &Check| settlement.share(check.id).owned_ns as f64 >= LIMIT_HOLDS * settlement.size_ns as f64;
-    let (_, found) = found(answers).find(|(check, found)| found.limit && settlement.size_ns > 0 && holds(check))?;
+    // Claimed, not owned: the floor is served before the limits, and what runs at its floor runs at the limit as well.
+    let holds = |found: &Found| claimed_ns(situation, found) >= LIMIT_HOLDS * settlement.size_ns as f64;
+    let (_, found) = found(answers).find(|(_, found)| found.limit && settlement.size_ns > 0 && holds(found))?;
     situation.is_typed().then(|| Verdict {
         sentence: found.sentence.clone(),
         falsified_by: found.falsified_by.clone(),
         confidence_because: "typed figures against the hardware's bound; no series over time".into(),
         ..healthy(situation, recognized, None)
     })
+}
+
+/// What a limit's claims come to, best estimate, request-ns.
+fn claimed_ns(situation: &Situation<'_>, found: &Found) -> f64 {
+    let share = |claim: &Claim| if let Extent::Fraction { mid, .. } = claim.what { mid } else { 0.0 };
+    found.claims.iter().map(|claim| share(claim) * situation.claimable_s(claim.phase) * situation.n() * 1e9).sum()
 }
 
 /// What was measured beside the limits the user set, when all of them are kept: then nothing is slow by the user's own
