@@ -47,6 +47,8 @@ pub fn recognize(situation: &Situation<'_>, stated: Option<&str>) -> Recognized 
     };
     // A stated symptom names the complaint; the unit still follows where the seconds are, unless it names one.
     let scope = match stated {
+        // Where no time to first token was given, the seconds are in what was.
+        _ if situation.account.first_token_ns == 0 => Scope::Whole,
         "high_ttft" | "users_slow" => Scope::FirstToken,
         "uniformly_slow_decode" | "tail_spikes" => Scope::Whole,
         _ if first_material && before_first => Scope::FirstToken,

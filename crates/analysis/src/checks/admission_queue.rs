@@ -169,6 +169,6 @@ fn without(situation: &Situation<'_>) -> Answer {
     Answer::CannotTell(record::gateway_log(
         &["gateway.queue_time", "gateway.ttft"],
         "no stamps of a gateway and no client beside the server",
-        None,
+        situation.is_timed().then_some(0.0),
     ))
 }

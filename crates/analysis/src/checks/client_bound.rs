@@ -131,7 +131,7 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
         _ => Answer::CannotTell(record::client(
             &["client.cpu", "client.schedule_slip"],
             "nothing tells how the load client itself fared",
-            None,
+            situation.is_timed().then_some(0.0),
         )),
     }
 }

@@ -225,7 +225,7 @@ fn from_load(situation: &Situation<'_>) -> Answer {
         return Answer::CannotTell(record::client(
             &["client.connect_time", "engine.running", "engine.waiting", "client.concurrency"],
             "nothing says how many requests run and how many are offered",
-            None,
+            situation.is_timed().then_some(0.0),
         ));
     };
     if held.waiting >= 1.0 {
@@ -258,6 +258,6 @@ fn from_load(situation: &Situation<'_>) -> Answer {
     Answer::CannotTell(record::client(
         &["client.concurrency", "client.connect_time"],
         "what is offered outside the engine is not known",
-        None,
+        situation.is_timed().then_some(0.0),
     ))
 }

@@ -110,6 +110,7 @@ fn requests_at_client_and_gateway_keep_their_times() {
             1796037500187230000 client,5,,, -0.00001 0.00111 - - 0.42961 0.84886 0.84889 Some(136)/Some(16)
             ! note other_requests proxy.jsonl [line 1] x2 requests for other paths than completions (metrics, health) are left out
             ! note unmapped_families metrics.prom.gz [] x18 metric families without a signal here, left out: http_request_size_bytes, http_response_size_bytes, process_cpu_seconds_total, process_max_fds, process_open_fds, process_resident_memory_bytes, process_virtual_memory_bytes, python_gc_collections_total, python_gc_objects_collected_total, python_gc_objects_uncollectable_total, python_info, vllm:engine_sleep_state, vllm:mm_cache_hits_total, vllm:mm_cache_queries_total, vllm:prompt_tokens_cached_total, vllm:request_max_num_generation_tokens, vllm:request_params_max_tokens, vllm:request_params_n
+            ! warning clock_not_joined client.jsonl [] x1 expected times in common with the other sources, found none, and its clock is not joined: no ids pair its 3 requests with the 5 of the gateway; the engine's counters never grew by its 3 requests from one idle scrape to another; its durations and counts are used, its moments are not
         "#]],
     );
 }

@@ -15,15 +15,15 @@ fn lines_of_the_collector_give_spans_and_requests() {
         &capture,
         &["subject", "sources", "spans", "requests"],
         expect![[r#"
-        subject sglang |  | spans | meta-llama/Llama-3.1-8B-Instruct |  | recorded
-        form  |  |  | 
-        source otlp.jsonl otlp_json rows=5 unmapped=0
-        span 1793700762012000123+1252000000 5b8efff798038103d269b633813fc60c | 051581bf3cb55c13 |  | POST /v1/completions | 
-        span 1793700762014000123+1240500000 5b8efff798038103d269b633813fc60c | eee19b7ec3c1b174 | 051581bf3cb55c13 | llm_request | cmpl-bench-3f2a-7-0
-        span 1793700762014000223+700000000 aaaabbbbccccddddeeeeffff00001111 | 1111222233334444 |  | Req 5d41402a | 5d41402a
-        1793700762014000123 server,cmpl-bench-3f2a-7-0,,, - - - - 0.35012 1.23912 1.24000 Some(812)/Some(32)
-        1793700762014000223 server,5d41402a,,,error - - - - 0.05000 - 0.70000 Some(100)/Some(9)
-    "#]],
+            subject sglang |  | spans | meta-llama/Llama-3.1-8B-Instruct |  | recorded
+            form api+schedulers+detokenizer | assumed | zmq | scheduler_TP0
+            source otlp.jsonl otlp_json rows=5 unmapped=0
+            span 1793700762012000123+1252000000 5b8efff798038103d269b633813fc60c | 051581bf3cb55c13 |  | POST /v1/completions | 
+            span 1793700762014000123+1240500000 5b8efff798038103d269b633813fc60c | eee19b7ec3c1b174 | 051581bf3cb55c13 | llm_request | cmpl-bench-3f2a-7-0
+            span 1793700762014000223+700000000 aaaabbbbccccddddeeeeffff00001111 | 1111222233334444 |  | Req 5d41402a | 5d41402a
+            1793700762014000123 server,cmpl-bench-3f2a-7-0,,, - - - - 0.35012 1.23912 1.24000 Some(812)/Some(32)
+            1793700762014000223 server,5d41402a,,,error - - - - 0.05000 - 0.70000 Some(100)/Some(9)
+        "#]],
     );
     let row = capture.tables.requests.row(0);
     let since = |t_ns: Option<i64>| t_ns.map(|t_ns| t_ns - row.t_sent_ns);
