@@ -74,9 +74,13 @@ impl Figures {
     }
 
     /// The first of several statistics of a quantity: the plain value, mean, p50, else the middle of its extremes, else the
-    /// mean of its device series.
+    /// mean over devices, as typed or of their series.
     pub fn typical(&self, quantity: &str) -> Option<f64> {
-        typical(&self.whole, quantity).or_else(|| self.means.get(quantity).copied())
+        let devices = || {
+            let each = self.by_label(quantity, "device");
+            (!each.is_empty()).then(|| each.iter().map(|(_, value)| value).sum::<f64>() / each.len() as f64)
+        };
+        typical(&self.whole, quantity).or_else(devices).or_else(|| self.means.get(quantity).copied())
     }
 
     /// All whole-run figures about parts, by name with labels, in name order.
