@@ -57,6 +57,16 @@ pub fn family(evidence: &Evidence, words: &[&str]) -> Option<Family> {
     })
 }
 
+/// True when the kernels typed are of a decode step: only there do weights and cache, read once, say what they may take.
+pub fn is_of_decode(evidence: &Evidence) -> bool {
+    let figures = &evidence.figures;
+    let prompts = ["server.prefill_time", "client.throughput.prompt"].iter().any(|name| figures.anywhere(name).is_some());
+    let labelled = figures.by_label("kernel.time", "phase").iter().any(|(phase, _)| phase == "prefill");
+    let named = [&evidence.run_name, &evidence.changed].iter().any(|text| text.to_ascii_lowercase().contains("prefill"));
+    let large = figures.anywhere("engine.step_tokens").is_some_and(|tokens| tokens > 4.0 * crate::decode_bound::batch(evidence));
+    !(prompts || labelled || named || large)
+}
+
 /// All kernels of a step, s; 0 where none was typed. A kernel's time without a category is the whole where it stands alone.
 pub fn total_s(figures: &Figures) -> f64 {
     let sum: f64 = figures.by_label("kernel.time", "category").iter().map(|(_, time)| time).sum();

@@ -7,7 +7,7 @@ use crate::contract::{Direction, Evidence};
 use crate::decode_bound::NEAR;
 use crate::device_remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
 use crate::device_step::{claims, cost, is_cpu};
-use crate::kernel_time::{Family, GOOD_KERNEL, family};
+use crate::kernel_time::{Family, GOOD_KERNEL, family, is_of_decode};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
@@ -56,7 +56,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         }
     }
     let kind = family(arm, &["attention", "attn"]).map(|kind| {
-        let ideal_s = kind.ideal_s.or_else(|| most_cache_s(situation.subject, arm));
+        let ideal_s = kind.ideal_s.or_else(|| if is_of_decode(arm) { most_cache_s(situation.subject, arm) } else { None });
         Family { ideal_s, ..kind }
     });
     if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {

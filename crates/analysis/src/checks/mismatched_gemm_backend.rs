@@ -8,7 +8,7 @@ use crate::decode_bound::{DecodeBound, NEAR, batch};
 use crate::device_remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
 use crate::device_step::{claims, cost, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
-use crate::kernel_time::{Family, GOOD_KERNEL, family};
+use crate::kernel_time::{Family, GOOD_KERNEL, family, is_of_decode};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
@@ -84,7 +84,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     let kind = family(arm, &["gemm", "matmul", "moe", "expert", "quant", "linear"]).map(|kind| {
         // At decode these kernels read each weight once, so the weights over the bandwidth are their ideal.
         let by_weights = || DecodeBound::read(situation.subject, arm).map(|bound| bound.weight_bytes / bound.bytes_per_s);
-        let ideal_s = kind.ideal_s.or_else(|| if batch(arm) <= FEW { by_weights() } else { None });
+        let ideal_s = kind.ideal_s.or_else(|| if batch(arm) <= FEW && is_of_decode(arm) { by_weights() } else { None });
         Family { ideal_s, ..kind }
     });
     if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {

@@ -24,7 +24,7 @@ check! {
     ///
     /// ## When this is wrong
     /// One dimension is near what it reaches (memory near 0.8, matrix units near 0.6 of their counters): then it is busy.
-    id: "misread_utilization", layer: Hardware, rank: 230, phases: [], bound: "logic", validated_on: "report", run: find,
+    id: "misread_utilization", layer: Hardware, rank: 230, phases: [], bound: "logic", validated_on: "typed", run: find,
 }
 
 /// From here on people call a device busy.
