@@ -34,7 +34,7 @@ check! {
     /// ## When this is wrong
     /// Seats are full first (`batch_cap_reached`); running requests are pushed out (`kv_thrash`); the cache is full of
     /// reservations that nobody fills (`kv_over_reservation`); a device at its limit would not serve more anyway.
-    id: "kv_capacity_short", layer: Memory, rank: 102, phases: [Queue], bound: "memory", validated_on: "report", run: find,
+    id: "kv_capacity_short", layer: Memory, rank: 102, phases: [Queue], bound: "memory", validated_on: "typed", run: find,
 }
 
 /// The gate must hold at least this share of the queue (attribution, section 6).
