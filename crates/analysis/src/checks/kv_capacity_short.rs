@@ -148,6 +148,10 @@ fn by_size(situation: &Situation<'_>) -> Option<Fit> {
     let offered = offered(situation.evidence).or_else(|| Some(situation.load.running_max + left_out(situation)?))?;
     // Requests that never reach the cache because the seats are fewer are not the cache's.
     let offered = situation.load.seats.map_or(offered, |seats| offered.min(seats));
+    // Who all run fit, whatever the arithmetic says.
+    if situation.load.running_max >= offered && situation.load.waiting_max <= 0.0 {
+        return None;
+    }
     Some(Fit { fits: capacity / tokens, offered, tokens, capacity, from })
 }
 
