@@ -27,6 +27,17 @@ pub(crate) struct Case {
     pub(crate) artifacts: PathBuf,
 }
 
+/// Failure modes that explain nothing by themselves: no verdict names them.
+const CONTEXT_ONLY: &[&str] = &["underfed_engine", "misread_utilization", "config_drift"];
+
+impl Case {
+    /// True for a case that shows this failure mode. What is context only is never the verdict: its case names it beside
+    /// whatever the verdict is.
+    pub(crate) fn finds(&self, check: &str) -> bool {
+        self.check == check && (self.expected == "found" || CONTEXT_ONLY.contains(&check))
+    }
+}
+
 /// Every case below `folder`, in path order; none where there is no such folder.
 pub(crate) fn read(folder: &Path) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();

@@ -204,14 +204,36 @@ impl Sharing {
         let step_s = if tokens > 0.0 { token_s / tokens } else { law.step_s(load.running_mean.max(1.0), 0.0) };
         let batch = load.running_mean.max(1.0);
         let capped = law.step_s(batch, SHARED_CHUNK_TOKENS);
+        // Short prompts that come together are computed together: no smaller chunk would bring any of them sooner.
+        let short = longest_prompt(evidence).is_some_and(|longest| longest <= SHARED_CHUNK_TOKENS);
+        let first_cap = if short { f64::INFINITY } else { capped };
         Self {
-            api_s: residual_step_s(evidence, law, batch, capped).unwrap_or(0.5 * step_s),
-            prefill_s: capped,
+            api_s: residual_step_s(evidence, law, batch, first_cap).unwrap_or(0.5 * step_s),
+            prefill_s: if short { prompt_step_s(evidence, law, batch).unwrap_or(capped).max(capped) } else { capped },
             decode_s: (step_s * (1.0 - beyond_shared_frac(evidence, law, batch, capped)) * (output - 1.0).max(0.0)
                 - floors.s(Phase::Decode))
             .max(0.0),
         }
     }
+}
+
+/// The longest prompt of any request, tokens: from rows, else the bound of the highest bucket that holds one.
+fn longest_prompt(evidence: &Evidence) -> Option<f64> {
+    let rows = evidence.client.iter().filter_map(|row| row.tokens_in).max().map(|tokens| tokens as f64);
+    rows.or_else(|| {
+        let lengths = evidence.observed("server.prompt_tokens")?;
+        let highest = lengths.buckets.iter().rposition(|&count| count > 0.0)?;
+        lengths.bounds.get(highest).copied()
+    })
+}
+
+/// Mean time of the step that computes a prompt token: larger steps hold more of them.
+fn prompt_step_s(evidence: &Evidence, law: &StepLaw, batch: f64) -> Option<f64> {
+    let steps = steps_by_size(evidence, law, batch)?;
+    let prompt_s = |step_s: f64| (step_s - law.step_s(batch, 0.0)).max(0.0);
+    let weight: f64 = steps.iter().map(|(count, step_s)| count * prompt_s(*step_s)).sum();
+    let time: f64 = steps.iter().map(|(count, step_s)| count * prompt_s(*step_s) * step_s).sum();
+    (weight > 0.0).then(|| time / weight)
 }
 
 /// Steps by size from the tokens-per-step histogram: (count, step time by the law), largest last.

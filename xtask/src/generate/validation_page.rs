@@ -23,7 +23,7 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
     page.push_str("| failure mode | best evidence | found in | look-alikes told apart |\n|---|---|---|---|\n");
     for check in CHECKS {
         let mut found: BTreeMap<&str, usize> = BTreeMap::new();
-        for case in cases.iter().filter(|case| case.expected == "found" && case.check == check.id) {
+        for case in cases.iter().filter(|case| case.finds(check.id)) {
             *found.entry(case.provenance.as_str()).or_default() += 1;
         }
         let best = BEST_FIRST.into_iter().find(|known| found.contains_key(known)).unwrap_or("none");

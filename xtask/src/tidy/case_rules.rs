@@ -10,9 +10,6 @@ use analysis::precedence::LIMITS;
 use super::Breach;
 use crate::cases::{self, Case};
 
-/// Failure modes that explain nothing by themselves.
-const CONTEXT_ONLY: &[&str] = &["underfed_engine", "misread_utilization", "config_drift"];
-
 /// Failure modes that lack one of the three.
 pub(super) fn breaches(cases: &Path) -> anyhow::Result<Vec<Breach>> {
     let found = cases::read(cases)?;
@@ -38,9 +35,7 @@ fn breach(check: &str, what: &str) -> Breach {
 }
 
 fn missing(check: &str, cases: &[Case]) -> Vec<Breach> {
-    // What is context only is never a verdict: its case names it and expects whatever the verdict is.
-    let finds = |case: &&Case| case.check == check && (case.expected == "found" || CONTEXT_ONLY.contains(&check));
-    let found: Vec<&Case> = cases.iter().filter(finds).collect();
+    let found: Vec<&Case> = cases.iter().filter(|case| case.finds(check)).collect();
     let has = [
         ("a case that finds it", !found.is_empty()),
         ("a fixed twin", found.iter().any(|case| !case.twin.is_empty())),

@@ -12,7 +12,7 @@ use crate::record;
 use crate::remedy::{Remedy, token_time_stays};
 use crate::runqueue::{MainThread, by_cpu, machine_and_own_s, main_threads};
 use crate::situation::Situation;
-use crate::symptom::excess_s;
+use crate::symptom::{MATERIAL_EXCESS, excess_s};
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -41,8 +41,6 @@ check! {
 const STARVED: f64 = 0.2;
 /// A stretch this long in which the thread waits at least as long as it runs is no burst, however long the rest is quiet.
 const STRETCH_S: f64 = 8.0;
-/// Time between caller and core, as a share of the time to first token, below which an API process that waits is no matter.
-const API_SHARE: f64 = 0.1;
 /// Throttled share of the window (attribution, section 6).
 const THROTTLED: f64 = 0.01;
 /// Runnable threads over cores from which each waits for a third of its time.
@@ -80,7 +78,7 @@ fn starved_api(situation: &Situation<'_>) -> Option<Found> {
     }
     let owned_s = waited_s - left;
     let first_s = situation.account.first_token_mean_s();
-    if owned_s < API_SHARE * first_s || first_s <= 0.0 {
+    if owned_s < MATERIAL_EXCESS * first_s || first_s <= 0.0 {
         return None;
     }
     let why = format!("the main thread of {} waited {} for a CPU and ran {}", worst.role, seconds(worst.wait_s), seconds(worst.run_s));

@@ -35,7 +35,7 @@ check! {
     /// ## When this is wrong
     /// Gaps between launches inside a step (`launch_bound_steps`), synchronizations (`unexpected_syncs`); CPUs taken by others
     /// (`cpu_starvation`); a device bound by bandwidth, beside a polling core.
-    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api], bound: "host", validated_on: "typed", run: find,
+    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api], bound: "host", validated_on: "report", run: find,
 }
 
 /// Gap over step from which it is material: at half of it, an asynchronous scheduler would gain less than two runs differ.

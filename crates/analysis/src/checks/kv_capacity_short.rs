@@ -34,7 +34,7 @@ check! {
     /// ## When this is wrong
     /// Seats are full first (`batch_cap_reached`); running requests are pushed out (`kv_thrash`); the cache is full of
     /// reservations that nobody fills (`kv_over_reservation`); a device at its limit would not serve more anyway.
-    id: "kv_capacity_short", layer: Memory, rank: 102, phases: [Queue], bound: "memory", validated_on: "report", run: find,
+    id: "kv_capacity_short", layer: Memory, rank: 102, phases: [Queue], bound: "memory", validated_on: "typed", run: find,
 }
 
 /// The gate must hold at least this share of the queue (attribution, section 6).
@@ -148,6 +148,10 @@ fn by_size(situation: &Situation<'_>) -> Option<Fit> {
     let offered = offered(situation.evidence).or_else(|| Some(situation.load.running_max + left_out(situation)?))?;
     // Requests that never reach the cache because the seats are fewer are not the cache's.
     let offered = situation.load.seats.map_or(offered, |seats| offered.min(seats));
+    // Who all run fit, whatever the arithmetic says.
+    if situation.load.running_max >= offered && situation.load.waiting_max <= 0.0 {
+        return None;
+    }
     Some(Fit { fits: capacity / tokens, offered, tokens, capacity, from })
 }
 

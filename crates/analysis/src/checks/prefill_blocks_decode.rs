@@ -45,6 +45,9 @@ check! {
 const EXCESS_SHARE: f64 = 0.25;
 /// ITL p99 over p50 from which gaps are uneven (attribution, section 7).
 const UNEVEN: f64 = 3.0;
+/// Where only lengths and settings point to prompts, gaps must differ by more than chunked prefill makes on healthy servers:
+/// there ITL p99 is 2.5 to 14 times p50 (attribution, section 0.3).
+const FAR_APART: f64 = 15.0;
 /// A prompt this many times the chunk that a step can hide is a long one.
 const LONG_PROMPT: f64 = 4.0;
 
@@ -278,7 +281,7 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
     if ratio < UNEVEN {
         return clear(vec![("slow_over_typical_gap", ratio)], format!("the slowest gaps are {} times the typical one", digits(ratio)));
     }
-    let Some(prompts) = long_prompts(situation, spread.map(|(slow, ..)| slow)) else {
+    let Some(prompts) = long_prompts(situation, spread.map(|(slow, ..)| slow), ratio) else {
         return Answer::CannotTell(record::client(
             &["server.prompt_tokens", "server.prefill_time", "config.max_num_batched_tokens"],
             format!("the slowest gaps are {} times the typical one; whether prompts cause them is not told", digits(ratio)),
@@ -293,7 +296,7 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
 }
 
 /// Long prompts enter steps in large pieces, by settings and lengths, or by a prefill as long as the gap.
-fn long_prompts(situation: &Situation<'_>, slow_s: Option<f64>) -> Option<String> {
+fn long_prompts(situation: &Situation<'_>, slow_s: Option<f64>, ratio: f64) -> Option<String> {
     let evidence = situation.evidence;
     let prompt = evidence.figures.highest("server.prompt_tokens");
     let chunk = chunk(evidence);
@@ -305,7 +308,7 @@ fn long_prompts(situation: &Situation<'_>, slow_s: Option<f64>) -> Option<String
     }
     let long = prompt.is_some_and(|prompt| prompt >= LONG_PROMPT * SHARED_CHUNK_TOKENS);
     let large = whole || chunk.is_some_and(|chunk| chunk >= LONG_PROMPT * SHARED_CHUNK_TOKENS);
-    (long && large).then(|| {
+    (long && large && ratio >= FAR_APART).then(|| {
         let pieces = if whole { "whole".to_string() } else { format!("in pieces of up to {}", count(chunk.unwrap_or(0.0))) };
         format!("prompts of {} tokens are computed {pieces}", count(prompt.unwrap_or(0.0)))
     })

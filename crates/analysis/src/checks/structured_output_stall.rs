@@ -34,7 +34,7 @@ check! {
     ///
     /// ## When this is wrong
     /// Deferred for an adapter or remote KV; long prompts; a queue for seats, where first tokens come one after the other.
-    id: "structured_output_stall", layer: Scheduling, rank: 34, phases: [Queue, Api, Prefill, Decode], bound: "host", validated_on: "report", run: find,
+    id: "structured_output_stall", layer: Scheduling, rank: 34, phases: [Queue, Api, Prefill, Decode], bound: "host", validated_on: "simulated", run: find,
 }
 
 /// Deferred waiting that counts as the queue's gate (attribution, section 6).

@@ -87,7 +87,7 @@ fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
         if spent < SPENT {
             return clear(vec![("step_tokens_over_budget", spent)], format!("steps hold {} of {} tokens", count(tokens), count(budget)));
         }
-        let waits = left_out(situation).is_some() || situation.phase_s(Phase::Queue) > 0.0 || situation.claimable_s(Phase::Prefill) > 0.0;
+        let waits = left_out(situation).is_some() || situation.phase_s(Phase::Queue) > 0.0;
         if waits && spent <= 1.5 {
             let why = format!("steps hold {} tokens, all of their budget of {}, while prompts wait", count(tokens), count(budget));
             return Answer::Found(Box::new(found(situation, budget, &why, claims(situation, 0.5, 0.8), 0.0)));

@@ -25,7 +25,7 @@ check! {
     ///
     /// ## When this is wrong
     /// Something outside the engine holds requests back: a connection pool, a gateway, the load client itself.
-    id: "underfed_engine", layer: Scheduling, rank: 108, phases: [Queue], bound: "demand", validated_on: "recorded", run: find,
+    id: "underfed_engine", layer: Scheduling, rank: 108, phases: [Queue], bound: "demand", validated_on: "typed", run: find,
 }
 
 /// Running at or below this share of the seats is far below the cap.

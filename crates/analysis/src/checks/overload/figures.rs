@@ -10,6 +10,7 @@ use crate::predict::Movement;
 use crate::readings::{by_load, knee, throughput};
 use crate::remedy::{Remedy, token_time_stays};
 use crate::situation::Situation;
+use crate::symptom::MATERIAL_EXCESS;
 use crate::words::{count, digits, percent, plural};
 
 /// Offered over served from which the backlog grows whatever the end of the run does to the mean.
@@ -105,17 +106,21 @@ fn offered_beyond_served(situation: &Situation<'_>) -> Option<Shown> {
     let blocks_free = load.kv_usage_max.is_some_and(|usage| usage < KV_NEAR_FULL);
     let first: Vec<f64> = by_load(situation.evidence).iter().filter_map(|(_, point)| point.typical("client.ttft")).collect();
     let piles_up = first.first().zip(first.last()).is_some_and(|(low, high)| *high >= PILES_UP * low);
-    let works =
-        piles_up || load.waiting_max > 0.0 || load.running_max > 0.0 || figures.anywhere("gpu.busy").is_some_and(|busy| busy >= 0.9);
-    (served > 0.0 && offered >= BEYOND * served && works && (below_seats || blocks_free || load.seats.is_none())).then(|| Shown {
-        why: format!("{} req/s are offered and {} req/s are served", digits(offered), digits(served)),
-        ratio: offered / served,
-        decode: 0.0,
-        rows: vec![
-            figure("client.request_rate", offered, "request/s", "as given"),
-            figure("client.throughput.requests", served, "request/s", "as given"),
-        ],
-    })
+    // A run's last answers come after its last arrival: a mean below the offered rate alone is the end of a short run. A
+    // backlog shows before the first token.
+    let account = &situation.account;
+    let waits_first = !account.is_empty() && account.first_token_mean_s() >= MATERIAL_EXCESS * account.total_mean_s();
+    let backlog = piles_up || load.waiting_max > 0.0 || waits_first;
+    (served > 0.0 && offered.is_finite() && offered >= BEYOND * served && backlog && (below_seats || blocks_free || load.seats.is_none()))
+        .then(|| Shown {
+            why: format!("{} req/s are offered and {} req/s are served", digits(offered), digits(served)),
+            ratio: offered / served,
+            decode: 0.0,
+            rows: vec![
+                figure("client.request_rate", offered, "request/s", "as given"),
+                figure("client.throughput.requests", served, "request/s", "as given"),
+            ],
+        })
 }
 
 fn found(situation: &Situation<'_>, shown: Shown) -> Found {
