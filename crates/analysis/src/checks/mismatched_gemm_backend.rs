@@ -84,7 +84,10 @@ fn find(situation: &Situation<'_>) -> Answer {
     let kind = family(arm, &["gemm", "matmul", "moe", "expert", "quant", "linear"]).map(|kind| {
         // At decode these kernels read each weight once, so the weights over the bandwidth are their ideal.
         let by_weights = || DecodeBound::read(situation.subject, arm).map(|bound| bound.weight_bytes / bound.bytes_per_s);
-        let ideal_s = kind.ideal_s.or_else(|| if batch(arm) <= FEW && is_of_decode(arm) { by_weights() } else { None });
+        // A batch that nobody states may be large enough for arithmetic to set the time.
+        let stated = arm.figures.anywhere("engine.running").or_else(|| arm.figures.anywhere("client.concurrency"));
+        let is_few = stated.is_some_and(|batch| batch <= FEW);
+        let ideal_s = kind.ideal_s.or_else(|| if is_few && is_of_decode(arm) { by_weights() } else { None });
         Family { ideal_s, ..kind }
     });
     if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {
