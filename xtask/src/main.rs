@@ -15,6 +15,8 @@ mod generate;
 mod licenses;
 mod test;
 mod tidy;
+#[cfg(test)]
+mod vocabulary;
 mod workspace;
 
 use std::process::ExitCode;

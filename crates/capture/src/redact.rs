@@ -1,11 +1,13 @@
 //! A capture that can be shown to strangers: numbers, settings and salted hashes, no text.
 //!
 //! Every text column of every table has a policy (`policy.rs`); one that none is written for is hashed, so a new column
-//! is safe before anybody thinks of it. What is kept as it stands is the program's own vocabulary (`words.rs`) and numbers.
+//! is safe before anybody thinks of it. What is kept as it stands is the program's own vocabulary (`words.rs`) and numbers;
+//! of a text in which verdicts look for words, those words stay beside its hash (`remnants.rs`).
 //! The same text gets the same hash within one capture, so requests still join; the salt is the caller's and is not kept.
 //! Times, token counts and sizes stay as they are: who must hide those must not hand out a recording.
 
 mod policy;
+mod remnants;
 mod words;
 
 use std::collections::HashMap;
@@ -65,6 +67,28 @@ impl Redaction<'_> {
     fn hash(&self, text: &str) -> String {
         if text.is_empty() { String::new() } else { format!("x{}", &sha256_of(&[self.salt, text])[..12]) }
     }
+
+    /// The same in digits, in which no number format or size can be read.
+    fn number(&self, text: &str) -> String {
+        let hashed = u64::from_str_radix(&sha256_of(&[self.salt, text])[..12], 16).unwrap_or_default();
+        format!("{:08}", hashed % 100_000_000)
+    }
+}
+
+/// True when `word` is still found in a text that held it, after redaction: what verdicts look for in names, in words that
+/// tell runs apart and in values of settings must be.
+pub fn keeps_word(word: &str) -> bool {
+    words::holds(word)
+}
+
+/// The same for words that verdicts look for in the name of a model.
+pub fn keeps_model_word(word: &str) -> bool {
+    words::holds_for_model(word)
+}
+
+/// True when a setting of this key keeps its key.
+pub fn keeps_setting(key: &str) -> bool {
+    policy::is_known_key(key)
 }
 
 impl Manifest {
@@ -94,7 +118,7 @@ impl Subject {
         self.engine_form_from = words::phrase(&self.engine_form_from);
         self.message_channel = words::phrase(&self.message_channel);
         self.scheduling_process = words::phrase(&self.scheduling_process);
-        self.model = (redaction.model)(&self.model).unwrap_or_else(|| redaction.hash(&self.model));
+        self.model = remnants::model(&self.model, redaction);
         self.device = (redaction.device)(&self.device).unwrap_or_else(|| hash_unknown(&self.device));
         self.provenance = words::phrase(&self.provenance);
         if !SYMPTOMS.contains(&self.stated_symptom.as_str()) {

@@ -4,7 +4,7 @@ use crate::labels;
 use crate::settings::{REDACTED, SOURCES};
 use crate::signals::resolve;
 
-use super::{Redaction, words};
+use super::{Redaction, remnants, words};
 
 /// What becomes of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,11 @@ pub(super) enum Policy {
     Hash,
     /// Nothing.
     Drop,
-    /// Kept when it is a small number, else hashed: replica `0`, device `3`.
+    /// A salted hash and the words of the vocabulary in it.
+    Named,
+    /// The words of the vocabulary in it, and whether it speaks of another system.
+    Changed,
+    /// Kept when it is a small number, else as a name: replica `0`, device `3`.
     Index,
     /// Kept when the program itself uses the word, else hashed.
     Word,
@@ -35,7 +39,8 @@ pub(super) enum Policy {
 
 /// Columns that are not simply hashed.
 const POLICIES: &[(&str, &str, Policy)] = &[
-    ("runs", "changed", Policy::Drop),
+    ("runs", "name", Policy::Named),
+    ("runs", "changed", Policy::Changed),
     ("runs", "flags", Policy::Drop),
     ("runs", "varied_signal", Policy::Signal),
     ("runs", "device", Policy::Device),
@@ -86,14 +91,16 @@ impl Policy {
         match self {
             Self::Hash => redaction.hash(text),
             Self::Drop => String::new(),
-            Self::Index => unless(index(text)),
+            Self::Named => remnants::named(text, redaction),
+            Self::Changed => remnants::changed(text, redaction),
+            Self::Index => index(text).or_else(|| words::kept(text)).map_or_else(|| remnants::named(text, redaction), str::to_string),
             Self::Word => unless(words::kept(text)),
             Self::Signal => unless(resolve(text).map(|_| text)),
             Self::Labels => labels_of(text, redaction),
             Self::Fields => fields(text),
             Self::Place => place(text),
             Self::Origin => SOURCES.iter().find(|known| text.starts_with(**known)).map_or_else(String::new, ToString::to_string),
-            Self::Device => (redaction.device)(text).unwrap_or_else(|| redaction.hash(text)),
+            Self::Device => (redaction.device)(text).unwrap_or_else(|| unless(words::kept(text))),
             Self::Frames => text.split(';').map(|frame| redaction.hash(frame)).collect::<Vec<_>>().join(";"),
         }
     }
@@ -110,7 +117,7 @@ fn labels_of(text: &str, redaction: &Redaction<'_>) -> String {
         .filter(|(key, _)| labels::KNOWN.contains(&key.as_str()))
         .map(|(key, value)| {
             let kept = index(&value).or_else(|| words::kept(&value)).map(str::to_string);
-            (key, kept.unwrap_or_else(|| redaction.hash(&value)))
+            (key, kept.unwrap_or_else(|| remnants::named(&value, redaction)))
         })
         .collect();
     labels::canonical(&pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>())
@@ -135,10 +142,10 @@ fn is_number(text: &str) -> bool {
     text.len() <= 24 && text.parse::<f64>().is_ok() && text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// `[1, 2, 4]`, the sizes of captured graphs.
+/// `[1, 2, 4]`, the sizes of captured graphs; `0,1`, visible devices.
 fn is_number_list(text: &str) -> bool {
-    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    inside.is_some_and(|inside| !inside.is_empty() && inside.split(',').all(|item| is_number(item.trim())))
+    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    !inside.is_empty() && inside.split(',').all(|item| is_number(item.trim()))
 }
 
 /// Key and value of a setting: a known key keeps a value that is a number or one of its known words.
@@ -146,7 +153,9 @@ pub(super) fn setting(key: &str, value: &str, redaction: &Redaction<'_>) -> (Str
     if !is_known_key(key) {
         let (vantage, name) = key.split_once('.').unwrap_or(("config", key));
         let vantage = if matches!(vantage, "config" | "env" | "kv" | "model") { vantage } else { "config" };
-        return (format!("{vantage}.{}", redaction.hash(name)), redaction.hash(value));
+        // What differs between two runs may be an environment variable alone.
+        let shown = if vantage == "env" { remnants::named(name, redaction) } else { redaction.hash(name) };
+        return (format!("{vantage}.{shown}"), redaction.hash(value));
     }
     let is_plain = value.is_empty() || value == REDACTED || is_number(value) || is_number_list(value) || words::is_setting_value(value);
     let names_model = matches!(key, "config.model" | "config.served_model_name" | "config.model_tag");
@@ -155,12 +164,13 @@ pub(super) fn setting(key: &str, value: &str, redaction: &Redaction<'_>) -> (Str
     } else if names_model {
         (redaction.model)(value).unwrap_or_else(|| redaction.hash(value))
     } else {
-        redaction.hash(value)
+        remnants::named(value, redaction)
     };
     (key.to_string(), shown)
 }
 
-fn is_known_key(key: &str) -> bool {
+/// True for a key of the vocabulary, of this program's list or of a variable that engines read.
+pub(super) fn is_known_key(key: &str) -> bool {
     if resolve(key).is_some() || words::SETTINGS.contains(&key) {
         return true;
     }

@@ -5,7 +5,7 @@
 const WORDS: &[&str] = &[
     // vantages, phases, roles
     "client", "gateway", "server", "prefill", "decode", "mixed", "load_client", "api_server", "engine_core", "engine", "worker", "router",
-    "proxy", "scheduler", "tokenizer", "detokenizer", "gpu_worker", "dp_coordinator", "self",
+    "proxy", "scheduler", "tokenizer", "detokenizer", "frontend", "gpu_worker", "dp_coordinator", "self", "extend", "baseline",
     // how a request ended
     "stop", "length", "error", "timeout", "abort", "aborted", "cancelled", "tool_calls", "content_filter", "connect", "refused", "reset",
     "protocol", "status", "repetition", "eos_token", "stop_sequence",
@@ -19,11 +19,12 @@ const WORDS: &[&str] = &[
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
-    "power_cap", "thermal", "power", "none", "active",
+    "power_cap", "thermal", "power", "none", "active", "heat", "brake",
     // log levels and kinds of log lines
     "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", "TRACE", "banner", "arguments", "periodic", "preemption", "recompile", "kv_capacity",
     "kv_memory", "weights_loaded", "model_loaded", "engine_initialized", "graphs_captured", "graph_memory", "compile", "out_of_memory",
     "attention_backend", "slow_tokenizer", "step", "max_concurrency", "started", "engine_config", "moe_default_config", "export",
+    "default_kernel_config", "slow_quantization", "weight_only_fp8",
     // severities and codes of issues
     "warning", "note", "attachment", "chunks_thinned", "clock_backwards", "counter_reset", "damaged_json", "damaged_toml",
     "duplicate_series", "duplicate_source", "file_missing", "file_outside", "flags_not_read", "gzip_bomb", "histogram_not_monotonic",
@@ -36,7 +37,7 @@ const WORDS: &[&str] = &[
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
     "wrong_unit",
     // engines and formats
-    "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "CPU", "client_jsonl", "command_txt",
+    "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
     "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy",
 ];
@@ -92,11 +93,34 @@ pub(super) const SETTINGS: &[&str] = &[
     "config.headless",
     "config.data_parallel_rank",
     "config.node_rank",
+    "config.cpu_offload_gb",
+    "config.data_parallel_balance",
+    "config.decode_attention_backend",
+    "config.disaggregated",
+    "config.disaggregation_mode",
+    "config.dp_attention",
+    "config.enable_attention_dp",
+    "config.enable_dp_attention",
+    "config.enable_eplb",
+    "config.ep_num_redundant_experts",
+    "config.expert_balancing",
+    "config.flash_attention",
+    "config.flash_attention_version",
+    "config.gemm_backend",
+    "config.gpu_layers",
+    "config.kv_role",
+    "config.linear_backend",
+    "config.load_balance_method",
+    "config.offloaded_layers",
+    "config.policy",
+    "config.router_policy",
+    "config.routing_logic",
+    "config.routing_policy",
 ];
 
 /// Environment variables of engines and runtimes, by how they begin.
 pub(super) const VARIABLES: &[&str] =
-    &["VLLM_", "SGLANG_", "CUDA_", "NCCL_", "OMP_", "MKL_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "NVIDIA_", "HIP_", "RCCL_"];
+    &["VLLM_", "SGLANG_", "GGML_", "CUDA_", "NCCL_", "OMP_", "MKL_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "NVIDIA_", "HIP_", "RCCL_"];
 
 /// Words of which a place in a file is made.
 pub(super) const PLACES: &[&str] = &["line", "byte", "scrape", "row", "request", "sample", "entry"];
@@ -116,6 +140,44 @@ const SETTING_VALUES: &[&str] = &[
     "static_batch", "deepep_high_throughput", "deepep_low_latency", "pplx", "allgather_reducescatter", "deep_gemm", "cutlass",
     "safetensors", "pt", "dummy", "tensorizer", "runai_streamer", "v0", "v1", "spawn", "fork", "nixlconnector", "lmcacheconnectorv1",
     "offloadingconnector", "cpu", "cuda", "rocm", "socket", "ib", "p2p", "shm",
+    "round_robin", "roundrobin", "random", "total_tokens", "total_requests", "shortest_queue", "least_requests", "least_request",
+    "least_conn", "minimum_tokens", "static", "prefill", "decode", "throughput_plateau", "busy_but_slow",
+];
+
+/// Words that verdicts look for inside texts people write: what differs between two runs, what a pool, a kind of kernels
+/// or a transport is called. Of a text that is hashed these stay, in lower case here.
+#[rustfmt::skip]
+pub(super) const VOCABULARY: &[&str] = &[
+    // pools, processes and phases
+    "prefill", "decode", "extend", "pool", "worker", "instance", "node", "server", "client", "frontend", "tokenizer", "engine", "scheduler",
+    "core", "api_server", "device", "gpu", "model", "forward",
+    // backends and kinds of kernels
+    "attention backend", "attention-backend", "attention_backend", "attention", "attn", "flashinfer", "flash-attn", "flashattention",
+    "flash attention", "flashmla", "sdpa", "moe backend", "moe-backend", "moe_backend", "moe-runner", "gemm", "marlin", "machete", "cutlass",
+    "tuned config", "tuned moe", "moe config", "linear backend", "matmul", "moe", "expert kernels", "expert", "quant", "linear",
+    "elementwise", "norm", "cast", "activation", "pointwise", "residual", "copy", "copies", "memcpy", "transpose", "pinned", "contiguous",
+    "sgemm", "simt", "fp32_gemm", "f32f32_f32f32", "dgemm", "recompil", "mark_dynamic", "dynamic=true", "autotun",
+    "synchron", ".item(", "tolist", " sync",
+    // graphs
+    "cuda graph", "cuda-graph", "cudagraph", "cuda_graph", "eager", "graph capture", "graph", "full",
+    // clocks, memory and links
+    "power limit", "power cap", "power", "fans", "cooling", "throttl", "nvidia-smi -pl", "locked clock", "thermal", "hw_slowdown", "heat",
+    "brake", "numa", "membind", "cpunodebind", "interleave", "one socket", "cpu-offload", "cpu offload", "n-cpu-moe", "gpu-layers", "-ngl",
+    "pcie", "in device memory", "on the device", "socket", "tcp", "shm", "host", "ethernet", "exposed",
+    "comm", "nccl", "rccl", "all_reduce", "allreduce", "all-reduce", "all_to_all", "alltoall", "nixl", "p2p", "pynccl",
+    // policies
+    "no_evict", "max_utilization", "utilization", "static", "inflight", "in-flight", "continuous", "priority", "ngram", "lookup", "suffix",
+];
+
+/// Beginnings of a text which says that a run is not of the system of the first.
+pub(super) const ELSEWHERE: &[&str] = &["another ", "a second rig", "a third rig"];
+
+/// What of a model's name says how its weights are stored and whether it has experts, in lower case.
+#[rustfmt::skip]
+pub(super) const MODEL_WORDS: &[&str] = &[
+    "nvfp4", "mxfp4", "fp4", "int4", "awq", "gptq", "4 bit", "4-bit", "4bit", "q4", "q5", "q6", "q8", "8 bit", "8-bit", "fp8", "int8", "w8a8",
+    "bf16", "fp16", "f16", "float16", "fp32",
+    "moe", "mixtral", "deepseek-v", "deepseek-r", "qwen3-next", "gpt-oss", "kimi-k", "glm-4.5", "llama-4", "maverick",
 ];
 
 /// The word itself when the program uses it; `engine_core-1` is one with its number.
@@ -125,6 +187,17 @@ pub(super) fn kept(text: &str) -> Option<&str> {
         _ => text,
     };
     (WORDS.contains(&text) || WORDS.contains(&base)).then_some(text)
+}
+
+/// True for a word that stays wherever a verdict could look for it.
+pub(super) fn holds(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    VOCABULARY.contains(&lower.as_str()) || ELSEWHERE.contains(&lower.as_str()) || WORDS.contains(&word) || is_setting_value(word)
+}
+
+/// True for a word that stays in the name of a model.
+pub(super) fn holds_for_model(word: &str) -> bool {
+    MODEL_WORDS.contains(&word.to_ascii_lowercase().as_str())
 }
 
 /// A phrase that may stay, nothing for any other.
@@ -143,7 +216,8 @@ pub(super) fn version(text: &str) -> String {
 
 /// True for a value an engine documents.
 pub(super) fn is_setting_value(text: &str) -> bool {
-    SETTING_VALUES.contains(&text.to_ascii_lowercase().as_str())
+    let text = text.to_ascii_lowercase();
+    SETTING_VALUES.contains(&text.as_str()) || SETTING_VALUES.contains(&text.replace('-', "_").as_str())
 }
 
 #[cfg(test)]
