@@ -174,8 +174,31 @@ pub struct ServerMeans {
 }
 
 impl ServerMeans {
-    /// Reads them; `None` unless whole-request and first-token times are both exported and somebody finished.
+    /// Reads them: from the server's histograms, else from its spans of single requests.
     pub fn read(evidence: &Evidence) -> Option<Self> {
+        Self::from_histograms(evidence).or_else(|| Self::from_spans(&evidence.server))
+    }
+
+    /// Means over requests whose spans tell queueing, scheduling, first token and end.
+    fn from_spans(rows: &[RequestRow]) -> Option<Self> {
+        let rows: Vec<&RequestRow> = rows.iter().filter(|row| row.ok && row.ttft_ns().is_some() && row.e2e_ns().is_some()).collect();
+        let n = rows.len() as f64;
+        let mean = |span: &dyn Fn(&RequestRow) -> Option<i64>| {
+            rows.iter().filter_map(|row| span(row)).map(|ns| ns.max(0) as f64 * 1e-9).sum::<f64>() / n
+        };
+        (rows.len() >= 2).then(|| Self {
+            n,
+            e2e_s: mean(&|row| row.e2e_ns()),
+            ttft_s: mean(&|row| row.ttft_ns()),
+            queue_s: mean(&|row| Some(row.t_scheduled_ns? - row.t_queued_ns.unwrap_or(row.t_sent_ns))),
+            prefill_s: mean(&|row| Some(row.t_first_ns? - row.t_scheduled_ns?)),
+            decode_s: mean(&|row| Some(row.t_done_ns? - row.t_first_ns?)),
+            lifetime: false,
+        })
+    }
+
+    /// `None` unless whole-request and first-token times are both exported and somebody finished.
+    fn from_histograms(evidence: &Evidence) -> Option<Self> {
         let e2e = evidence.observed("server.e2e")?;
         let mean = |name: &str| evidence.mean(name);
         let (e2e_s, ttft_s) = (e2e.mean()?, mean("server.ttft")?);
@@ -365,4 +388,30 @@ fn tail(rows: &[&RequestRow], parts: &BTreeMap<Phase, i64>) -> Option<Tail> {
     let mut parts = first.parts;
     parts.insert(Phase::Decode, total_ns - first_ns);
     Some(Tail { quantile: TAIL_QUANTILE, n: slow.len() as u64, total_ns, parts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_single_requests_split_them_exactly() {
+        let ms = |ms: i64| Some(ms * 1_000_000);
+        let row = |sent_ms: i64| RequestRow {
+            t_sent_ns: sent_ms * 1_000_000,
+            t_queued_ns: ms(sent_ms + 10),
+            t_scheduled_ns: ms(sent_ms + 210),
+            t_first_ns: ms(sent_ms + 300),
+            t_done_ns: ms(sent_ms + 1300),
+            ok: true,
+            ..RequestRow::default()
+        };
+        let evidence = Evidence { server: vec![row(1_000), row(2_000), row(3_000)], ..Evidence::default() };
+        let account = RequestAccount::read(&evidence, None);
+        assert_eq!((account.vantage, account.n, account.total_ns), ("server", 3, 3_900_000_000));
+        assert_eq!(account.part_ns(Phase::Queue), 600_000_000);
+        assert_eq!(account.part_ns(Phase::Prefill), 270_000_000);
+        assert_eq!(account.part_ns(Phase::Api), 30_000_000);
+        assert_eq!(account.parts.values().sum::<i64>() + account.unattributed_ns, account.total_ns);
+    }
 }

@@ -11,7 +11,7 @@ use crate::situation::Situation;
 pub fn of_setting(situation: &Situation<'_>, key: &'static str, from: &str, to: &str, instruction: &str) -> Change {
     let (name, valid_for) = flag(situation.subject, key);
     let full = format!("config.{key}");
-    let now = situation.evidence.settings.get(&full).map_or_else(|| from.to_string(), |setting| setting.value.clone());
+    let now = situation.evidence.settings.get(&full).map_or_else(|| known(from).to_string(), |setting| setting.value.clone());
     Change {
         flag: name,
         from: now,
@@ -24,13 +24,18 @@ pub fn of_setting(situation: &Situation<'_>, key: &'static str, from: &str, to: 
     }
 }
 
+/// A value that is only "as it is now" is not known.
+fn known(from: &str) -> &str {
+    if from == "now" { "" } else { from }
+}
+
 /// Something to do outside the engine's settings.
 pub fn of_action(what: &str, from: &str, to: &str, needs: &str, instruction: &str) -> Change {
     Change {
         flag: what.into(),
-        from: from.into(),
+        from: known(from).into(),
         to: to.into(),
-        from_source: "evidence".into(),
+        from_source: if known(from).is_empty() { String::new() } else { "evidence".into() },
         needs: needs.into(),
         reload_s: None,
         valid_for: String::new(),

@@ -35,12 +35,8 @@ pub fn of(
     basis: Option<Basis>,
 ) -> Confidence {
     let own_ns = settlement.share(winner.id).owned_ns as f64;
-    let second_ns = settlement
-        .shares
-        .iter()
-        .filter(|(owner, _)| **owner != winner.id && **owner != crate::precedence::SHARING_ID)
-        .map(|(_, share)| share.owned_ns as f64)
-        .fold(0.0, f64::max);
+    // What another check of the winner's own layer owns makes the failure mode doubtful (`second_in_layer_ns`), not the layer.
+    let second_ns = largest_owner_ns(settlement, winner, |check| check.layer != winner.layer);
     let (rival, rival_ns) =
         rivals(situation, answers, settlement, winner).into_iter().fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
     let basis_weight = basis.map_or(Basis::Bound.weight(), Basis::weight);
@@ -67,6 +63,17 @@ pub fn of(
         reasons.push(format!("{raw} is not printed before 50 verdicts of a kind were checked"));
     }
     Confidence { value, printed, because: reasons.join("; ") }
+}
+
+/// What the largest other owner has whose check passes, request-ns.
+fn largest_owner_ns(settlement: &Settlement, winner: &Check, passes: impl Fn(&Check) -> bool) -> f64 {
+    let others = settlement.shares.iter().filter(|(owner, _)| **owner != winner.id);
+    others.filter(|(owner, _)| crate::checks::find(owner).is_some_and(&passes)).map(|(_, share)| share.owned_ns as f64).fold(0.0, f64::max)
+}
+
+/// What the largest other check of the winner's layer owns, request-ns.
+pub fn second_in_layer_ns(settlement: &Settlement, winner: &Check) -> f64 {
+    largest_owner_ns(settlement, winner, |check| check.layer == winner.layer)
 }
 
 /// What each undecided check could own at most, request-ns: the unowned size of the phases it may claim, plus what the

@@ -10,7 +10,7 @@ use crate::checks::CHECKS;
 use crate::confidence::{potential_ns, undecided};
 use crate::contract::{Cleared, Finding, Quantity, REPORT_SCHEMA, Report, Role, Status, Unknown};
 use crate::evidence::Evidence;
-use crate::precedence::SHARING_ID;
+use crate::precedence::{LIMITS, SHARING_ID};
 use crate::present::{accounts, issues, subject, trust, window};
 use crate::settlement::{Settlement, found};
 use crate::situation::Situation;
@@ -210,7 +210,20 @@ fn unknown(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], sett
             }
         })
         .collect();
-    list.sort_by(|a, b| b.could_own_share.unwrap_or(0.0).total_cmp(&a.could_own_share.unwrap_or(0.0)).then_with(|| a.check.cmp(&b.check)));
+    // Of equals the recording that decides most checks comes first, and of those the most general failure mode.
+    let mut decides: BTreeMap<String, usize> = BTreeMap::new();
+    for unknown in &list {
+        *decides.entry(unknown.record_with.clone()).or_default() += 1;
+    }
+    let rank = |check: &str| crate::checks::find(check).map_or(0, |check| if check.rank < LIMITS { check.rank } else { 0 });
+    let share = |unknown: &Unknown| unknown.could_own_share.unwrap_or(0.0);
+    list.sort_by(|a, b| {
+        let by_size = share(b).total_cmp(&share(a));
+        by_size
+            .then_with(|| decides[&b.record_with].cmp(&decides[&a.record_with]))
+            .then_with(|| rank(&b.check).cmp(&rank(&a.check)))
+            .then_with(|| a.check.cmp(&b.check))
+    });
     list
 }
 

@@ -210,7 +210,9 @@ fn localized(
         .max_by_key(|(id, ns)| (*ns, *id))
         .map(|(id, _)| id.to_string())
         .or_else(|| heir(settlement, check).map(|heir| heir.id.to_string()));
-    if confidence.value < NAMED {
+    // Two failure modes of one layer that own about as much: which of them it is remains open.
+    let is_tied = confidence::second_in_layer_ns(settlement, check) * CLEAR_LEAD > share.owned_ns as f64;
+    if confidence.value < NAMED || is_tied {
         return layer_or_nothing(situation, answers, settlement, check, found, &confidence);
     }
     Verdict {
@@ -227,6 +229,9 @@ fn localized(
         next_suspect: next,
     }
 }
+
+/// The winner must own this many times what the next check of its own layer owns to be named.
+const CLEAR_LEAD: f64 = 1.25;
 
 /// Who would be served next in the phase where the winner owns most: the suspect if the winner is wrong and nobody else
 /// owns anything.

@@ -2,7 +2,7 @@
 //!
 //! Everything here is plain text, cleaned of control characters; a view adds its own markup and layout.
 
-use analysis::contract::{Change, Direction, Finding, Hypothesis, InputIssue, Prediction, Remedy, Report, Role, Status, Unknown};
+use analysis::contract::{Accounts, Change, Direction, Finding, Hypothesis, InputIssue, Prediction, Remedy, Report, Role, Status, Unknown};
 
 use crate::{clean, clock, figures};
 
@@ -378,4 +378,22 @@ pub(crate) fn subject(report: &Report) -> String {
     let engine = format!("{} {}", clean::name(&subject.engine, NAME_LIMIT), clean::name(&subject.engine_version, NAME_LIMIT));
     let parts = [engine.trim().to_owned(), clean::name(&subject.model, NAME_LIMIT), devices(report)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whose time an account shows: `mean of 220 requests`, or the one typical case that somebody typed.
+pub(crate) fn population(accounts: &Accounts) -> String {
+    if accounts.vantage == "typed" {
+        "one typical case".to_owned()
+    } else {
+        format!("mean of {} requests", figures::count(accounts.request_count))
+    }
+}
+
+/// Where an account was taken: `seen at the client`, `as typed`; empty when not known.
+pub(crate) fn seen(accounts: &Accounts) -> String {
+    match accounts.vantage.as_str() {
+        "" => String::new(),
+        "typed" => "as typed".to_owned(),
+        vantage => format!("seen at the {}", clean::name(vantage, NAME_LIMIT)),
+    }
 }

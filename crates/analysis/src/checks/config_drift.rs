@@ -93,6 +93,11 @@ fn longest(situation: &Situation<'_>) -> Option<f64> {
 
 /// `Ok` with the ratio where it fits, `Err` where it does not, `None` where one side is unknown.
 fn model_len(situation: &Situation<'_>) -> Option<Result<f64, Drift>> {
+    // A paged cache reserves nothing for the longest request; slots and static batches do.
+    const RESERVING: [&str; 3] = ["llama.cpp", "tensorrt-llm", "tgi"];
+    if !RESERVING.contains(&situation.subject.engine.as_str()) {
+        return None;
+    }
     let (limit, longest) = (setting(situation, "max_model_len")?, longest(situation)?);
     let ratio = limit / longest;
     Some(if ratio < FAR_ABOVE {
@@ -110,6 +115,10 @@ fn model_len(situation: &Situation<'_>) -> Option<Result<f64, Drift>> {
 
 fn seats(situation: &Situation<'_>) -> Option<Result<f64, Drift>> {
     let seats = setting(situation, "max_num_seqs")?;
+    // A default that nobody chose is no drift: unused seats cost graph memory at most.
+    if situation.setting_origin("config.max_num_seqs").contains("default") {
+        return None;
+    }
     let most = Some(situation.load.in_system_max).filter(|most| *most >= 1.0)?;
     let ratio = seats / most;
     Some(if ratio < FAR_ABOVE {

@@ -69,10 +69,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     }
     let evidence = situation.evidence;
     if evidence.has_timeline() && situation.subject.device == "CPU" {
-        return clear(
-            vec![],
-            "the device is the CPU: what the engine core computes and what it schedules share one thread, inside this server's own step law",
-        );
+        return clear(vec![], "the device is the CPU: computing and scheduling share one thread");
     }
     Answer::CannotTell(Missing {
         signals: vec!["engine.host_gap".into(), "engine.time_share".into(), "gpu.busy".into()],

@@ -94,8 +94,10 @@ fn write_account(page: &mut Page, report: &Report) {
         let whole_s = accounts.request_mean_s.unwrap_or_else(|| accounts.request.iter().map(|part| part.mean_s).sum());
         page.heading(2, &format!("Where {} went", figures::seconds(whole_s)));
         let during = phrases::window_s(report).map(|window_s| format!(" in {}", figures::duration(window_s))).unwrap_or_default();
-        let vantage = if accounts.vantage.is_empty() { String::new() } else { format!(", seen at the {}", text(&accounts.vantage)) };
-        page.paragraph(&format!("Mean of {} requests{during}{vantage}.", figures::count(accounts.request_count)));
+        let vantage =
+            Some(text(&phrases::seen(accounts))).filter(|seen| !seen.is_empty()).map_or(String::new(), |seen| format!(", {seen}"));
+        let population = phrases::population(accounts).replacen("mean", "Mean", 1).replacen("one", "One", 1);
+        page.paragraph(&format!("{population}{during}{vantage}."));
         let tail = accounts.tail_rule.as_ref().map(|rule| format!("slowest {} >", figures::share(1.0 - rule.quantile)));
         let mut head = vec!["part", "layer", "mean >", "share >"];
         head.extend(tail.as_deref());

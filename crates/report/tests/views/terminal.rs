@@ -265,18 +265,9 @@ fn hostile_strings_reach_no_terminal() {
         &fixtures::hostile(),
         PLAIN_80,
         &expect![[r#"
-            SCHEDULING  "' onload='x' "quoted" &amp; & <img src=x>
-            explains 97 % of xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...,
-            confidence unknown
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-            xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... 1 of 1 engine;
-            <script>alert(1)</script>.
+            SCHEDULING  | a | b | # heading ``` [x](javascript:alert(1))
+            explains 97 % of "' onload='x' "quoted" &amp; & <img src=x>, confidence unknown
+            "' onload='x' "quoted" &amp; & <img src=x>. 1 of 1 engine; [2J]0;owned31m.
 
             limits  unknown ([2J]0;owned31m) ->
                     13.8 reversed
@@ -284,7 +275,10 @@ fn hostile_strings_reach_no_terminal() {
                     21.2 "' onlo...src=x> ([2J]0;owned31m) ->
                     24.0 reversed
                     (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...)
-            unless  | a | b | # heading ``` [x](javascript:alert(1)); then reversed
+            unless  xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+                    xxxxxxxxxxxxxxxxxxxxx...; then <script>alert(1)</script>
 
             where 5.69 s went   mean of 5,640 requests                   slowest 5 %: 9.90 s
               <scrip...cript> unknown  <1 %                                      1 %
@@ -303,7 +297,7 @@ fn hostile_strings_reach_no_terminal() {
                     [2J]0;owned31m. <script>alert(1)</script>. reversed
             also    "' onload='x' "quoted" &amp; & <img src=x>: the cause, 97 %
                     "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
-            unknown [2J]0;owned31m; "' onload='x' "quoted" &amp; & <img src=x>, at most 3 %
+            unknown reversed; | a | b | # heading ``` [x](javascript:alert(1)), at most 3 %
             trust   Little's law closes to 0.6 %; 600 of 600 scrapes; no counter reset
             input   1 issue: [5m: ]]></style><script>alert(1)</script>
             next    <script>alert(1)</script>

@@ -21,11 +21,7 @@ fn requests(report: &Report) -> Html {
     let longest_s = tail.map_or(whole_s, |rule| rule.mean_s.max(whole_s));
     let during = phrases::window_s(report).map(|window_s| format!(" in {}", figures::duration(window_s))).unwrap_or_default();
     let mut bars = vec![
-        text_element(
-            "p",
-            "bar-title",
-            &format!("mean of {} requests{during}: {}", figures::count(accounts.request_count), figures::seconds(whole_s)),
-        ),
+        text_element("p", "bar-title", &format!("{}{during}: {}", phrases::population(accounts), figures::seconds(whole_s))),
         bars::stacked(
             &segments(&accounts.request, |part| Some((part.mean_s, part.share))),
             whole_s / longest_s,
@@ -65,7 +61,7 @@ fn requests(report: &Report) -> Html {
     let slowest = tail.map(|rule| format!("slowest {} >", figures::share(1.0 - rule.quantile)));
     let mut head = vec!["part", "layer", "mean >", "share >"];
     head.extend(slowest.as_deref().into_iter().chain(tail.map(|_| "share >")));
-    let vantage = if accounts.vantage.is_empty() { String::new() } else { format!("seen at the {}", accounts.vantage) };
+    let vantage = phrases::seen(accounts);
     titled(
         &format!("Where {} went", figures::seconds(whole_s)),
         &vantage,

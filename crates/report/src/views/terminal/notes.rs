@@ -41,6 +41,8 @@ fn write_others(screen: &mut Screen, report: &Report) {
         .iter()
         .filter(|finding| !cause.is_some_and(|cause| std::ptr::eq(cause, *finding)) && !phrases::is_candidate(report, finding))
         .filter(|finding| !(healthy && finding.role == Role::Limit))
+        // What costs nothing stands in the long forms; on the screen it would only distract from the cause.
+        .filter(|finding| cause.is_none() || finding.role != Role::Context || finding.explained.is_some())
         .collect();
     for (at, finding) in others.iter().take(OTHERS).enumerate() {
         let summary = if finding.summary.is_empty() { &finding.check } else { &finding.summary };
