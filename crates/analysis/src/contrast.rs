@@ -58,6 +58,29 @@ pub fn best_of<'a>(here: &Evidence, arm: &'a Evidence, quantities: &[&'static st
     })
 }
 
+/// The slow end of two runs of one load differs by up to twice without any change: it rests on a few requests.
+const TAIL_SPREAD: f64 = 2.0;
+/// Statistics of the slow end, the steadiest first.
+const TAIL: [&str; 4] = ["p90", "p95", "p99", "max"];
+
+/// The arm of this system that `accept` takes and whose slow end of one of `times` is best: full name, here, there. For
+/// reports that give no typical value.
+pub fn better_tail<'a>(
+    situation: &Situation<'a>,
+    times: &[&str],
+    accept: impl Fn(&Evidence) -> bool,
+) -> Option<(&'a Evidence, String, f64, f64)> {
+    let here = situation.evidence;
+    let tail = |arm: &'a Evidence| {
+        times.iter().flat_map(|time| TAIL.iter().map(move |statistic| format!("{time}.{statistic}"))).find_map(|name| {
+            let (mine, theirs) = here.figures.get(&name).zip(arm.figures.get(&name))?;
+            (theirs > 0.0 && mine >= TAIL_SPREAD * theirs).then_some((arm, name, mine, theirs))
+        })
+    };
+    let others = situation.other_arms().filter(|arm| accept(arm) && !load_differs(here, arm));
+    others.filter_map(tail).max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3)))
+}
+
 /// A numeric setting of both arms, where it differs: here and there.
 pub fn numbers(here: &Evidence, there: &Evidence, key: &str) -> Option<(f64, f64)> {
     let pair = here.settings.number(key).zip(there.settings.number(key))?;
