@@ -6,7 +6,7 @@ use crate::contract::{Direction, Evidence as Row};
 use crate::gates::{Gate, KV_NEAR_FULL};
 use crate::phase::Phase;
 use crate::predict::Movement;
-use crate::readings::{counted, left_out, peak, tokens_per_request};
+use crate::readings::{counted, left_out, peak, preemptions, tokens_per_request};
 use crate::record;
 use crate::remedy::{Remedy, throughput_stays};
 use crate::situation::Situation;
@@ -93,8 +93,7 @@ fn find(situation: &Situation<'_>) -> Answer {
 
 /// Preempted requests where they recur.
 fn preempted(situation: &Situation<'_>) -> Option<f64> {
-    let preempted = counted(situation.evidence, "kv.preemptions")?;
-    let finished = situation.load.finished_or_typed(situation.evidence);
+    let (preempted, finished) = preemptions(situation)?;
     (preempted > 0.0 && (finished <= 0.0 || preempted / finished >= PREEMPTED_SHARE)).then_some(preempted)
 }
 
