@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{better_arm, numbers};
+use crate::contrast::{better_arm, better_row, numbers};
 use crate::gates::{Gate, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -105,8 +105,9 @@ fn more_slots_help(situation: &Situation<'_>) -> Option<String> {
     let more = |arm: &crate::evidence::Evidence| {
         numbers(situation.evidence, arm, "config.max_adapters").is_some_and(|(mine, theirs)| theirs > mine)
     };
-    better_arm(situation, more)
-        .map(|better| format!("with more adapter slots the same load is {:.1} times as fast ({})", better.ratio, better.text()))
+    let text = |ratio: f64, text: String| format!("with more adapter slots the same load is {ratio:.1} times as fast ({text})");
+    let by_rows = || better_row(&situation.evidence.figures, "config.max_adapters").map(|row| text(row.ratio, row.text()));
+    better_arm(situation, more).map(|better| text(better.ratio, better.text())).or_else(by_rows)
 }
 
 /// More adapters than slots by the arm's own words, and an arm with fewer of them serves the same load clearly better.

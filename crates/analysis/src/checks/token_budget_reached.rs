@@ -3,9 +3,9 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{Contrast, RUN_SPREAD, better_arm, numbers};
+use crate::contrast::{Contrast, RUN_SPREAD, better_arm, better_row, numbers};
 use crate::decode_bound::bandwidth;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Figures, Point};
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -111,6 +111,10 @@ fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
         let saved = better.saved();
         return Answer::Found(Box::new(found(situation, budget.unwrap_or(0.0), &why, claims(situation, 0.6 * saved, saved), 0.0)));
     }
+    if let Some(row) = better_row(&evidence.figures, "config.max_num_batched_tokens").filter(|_| !gaps_grow_in_rows(&evidence.figures)) {
+        let why = format!("with a larger token budget the same load is {:.1} times as fast ({})", row.ratio, row.text());
+        return Answer::Found(Box::new(found(situation, row.setting.0, &why, Vec::new(), 0.0)));
+    }
     if let Some(answer) = budget.and_then(|budget| lone_prompt(situation, budget)) {
         return answer;
     }
@@ -156,6 +160,16 @@ fn lone_prompt(situation: &Situation<'_>, budget: f64) -> Option<Answer> {
 fn ridge_tokens(situation: &Situation<'_>) -> f64 {
     let known = peak_flops(situation.subject, situation.evidence).zip(bandwidth(situation.subject, situation.evidence));
     known.map_or(LEAST_RIDGE, |((flops, _), (bytes_per_s, ..))| model::roofline::ridge_batch(flops, bytes_per_s, 2.0)).max(LEAST_RIDGE)
+}
+
+/// In a sweep over the budget the slowest gaps grow with it: a trade.
+fn gaps_grow_in_rows(figures: &Figures) -> bool {
+    ["client.itl.p99", "client.tpot.p99", "server.itl.p99", "client.itl.max"].iter().any(|name| {
+        let row = |point: &Point| Some((point.typical("config.max_num_batched_tokens")?, point.get(name)?));
+        let mut rows: Vec<(f64, f64)> = figures.points().filter_map(row).collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rows.first().zip(rows.last()).is_some_and(|(least, most)| most.1 >= RUN_SPREAD * least.1)
+    })
 }
 
 /// The slowest gaps between tokens are clearly longer in the other arm.
