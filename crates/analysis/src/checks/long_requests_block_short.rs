@@ -267,10 +267,12 @@ fn same_wait(evidence: &Evidence) -> Option<(String, Vec<Row>)> {
     for long in &rows {
         let Some(prefill_s) = prefill_of(long) else { continue };
         for short in rows.iter().filter(|short| short.about("class") != long.about("class")) {
-            let Some(wait_s) = wait_of(short) else { continue };
+            // Many short requests meet no long one: then only the slow end waits for it.
+            let waits = [wait_of(short), late_of(short).map(|(late, _)| late)];
+            let Some(wait_s) = waits.into_iter().flatten().find(|wait| SAME_WAIT.contains(&(wait / prefill_s))) else { continue };
             let is_shorter = tokens(short).is_none_or(|mine| tokens(long).is_none_or(|theirs| theirs >= LONG * mine));
             let own = prefill_of(short).unwrap_or(0.0);
-            if is_shorter && own < 0.5 * wait_s && SAME_WAIT.contains(&(wait_s / prefill_s)) {
+            if is_shorter && own < 0.5 * wait_s {
                 let (a, b) = (short.about("class").unwrap_or_default(), long.about("class").unwrap_or_default());
                 let why = format!(
                     "\"{a}\" takes {}, as long as the prompt of \"{b}\" takes to compute ({})",
