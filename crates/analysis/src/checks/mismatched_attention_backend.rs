@@ -105,7 +105,7 @@ fn by_force(situation: &Situation<'_>) -> Option<Answer> {
     let arm = situation.evidence;
     arm.logged.get("attention_forced")?;
     let (step, step_from) = step_s(arm)?;
-    let bound = DecodeBound::read(situation.subject, arm)?;
+    let bound = DecodeBound::read_widest(situation.subject, arm)?;
     let factor = step / bound.achievable_s();
     if factor < FAR {
         return None;
