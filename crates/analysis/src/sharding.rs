@@ -61,6 +61,7 @@ impl Sharding {
             Some("none") => devices = 1.0,
             Some("row") => tensor = tensor.max(listed.max(2.0)),
             Some("layer") => pipeline = pipeline.max(listed.max(2.0)),
+            _ if tensor <= 1.0 && listed > 1.0 && is_called_by_layers(evidence) => pipeline = pipeline.max(listed),
             _ => {}
         }
         devices = devices.max(tensor).max(pipeline);
@@ -78,6 +79,14 @@ impl Sharding {
     pub fn has_layer_collectives(&self) -> bool {
         self.tensor > 1.0 || self.expert
     }
+}
+
+/// Words in which people name devices that hold some of the layers each.
+const BY_LAYERS: [&str; 6] = ["layers split", "layer split", "split by layer", "layer-split", "pipeline parallel", "split layers"];
+
+fn is_called_by_layers(evidence: &Evidence) -> bool {
+    let is_named = |text: &String| BY_LAYERS.iter().any(|words| text.to_ascii_lowercase().contains(words));
+    [&evidence.run_name, &evidence.changed].into_iter().any(is_named)
 }
 
 /// True when attention is data-parallel inside one deployment: its ranks meet in every layer.

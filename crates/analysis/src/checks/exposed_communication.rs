@@ -83,9 +83,6 @@ fn find(situation: &Situation<'_>) -> Answer {
     Answer::Found(Box::new(found(situation, &collectives, &sharding, is_near && share < MOST_OF_STEP)))
 }
 
-/// Words in which people name devices that hold some of the layers each.
-const BY_LAYERS: [&str; 6] = ["layers split", "layer split", "split by layer", "layer-split", "pipeline parallel", "split layers"];
-
 /// The same devices without an exchange in every layer, by stages of layers, are faster: each token is computed by all of
 /// them here and by one after the other there, so that computing alone would make it shorter here.
 fn by_arm(situation: &Situation<'_>, sharding: &Sharding) -> Option<Answer> {
@@ -95,10 +92,12 @@ fn by_arm(situation: &Situation<'_>, sharding: &Sharding) -> Option<Answer> {
     };
     let without = situation.other_arms().filter(|arm| {
         let there = Sharding::read(situation.subject, arm);
-        let is_named = |text: &String| BY_LAYERS.iter().any(|words| text.to_ascii_lowercase().contains(words));
-        let by_layers = there.pipeline > 1.0 || [&arm.run_name, &arm.changed].into_iter().any(is_named);
-        sharding.tensor > 1.0 && there.tensor <= 1.0 && by_layers && !load_differs(situation.evidence, arm)
+        sharding.tensor > 1.0 && there.tensor <= 1.0 && there.pipeline > 1.0 && !load_differs(situation.evidence, arm)
     });
+    // Where one device does it all, more than one is the question.
+    if situation.other_arms().any(|arm| Sharding::read(situation.subject, arm).is_one_device()) {
+        return None;
+    }
     let (arm, ratio) = without.filter_map(|arm| Some((arm, ratio_to(arm)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     if ratio < RUN_SPREAD {
         return None;
