@@ -193,7 +193,7 @@ fn raise(situation: &Situation<'_>, limit: f64, wait_s: f64) -> Hypothesis {
         // The engine gets all the load: what is left of the first token's time grows with the batch at most in proportion.
         first = first.to(
             0.8 * left_s,
-            (left_s * offered / limit).clamp(left_s, 0.9 * ttft_s),
+            (left_s * offered / limit).min(0.9 * ttft_s).max(left_s),
             "the wait removed; the rest grows with the batch at most in proportion",
         );
     } else {
