@@ -3,7 +3,7 @@
 //! Ratios are in favor of the other arm: 1.6 is 1.6 times its throughput, or 1/1.6 of its time.
 
 use crate::arms::{at_equal_load, load_differs};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Figures, Point};
 use crate::situation::Situation;
 
 /// Two runs of one load differ by up to a quarter without any change.
@@ -55,6 +55,74 @@ pub fn best_of<'a>(here: &Evidence, arm: &'a Evidence, quantities: &[&'static st
         let is_rate = quantity.contains("throughput");
         let ratio = if is_rate { theirs / mine } else { mine / theirs };
         (ratio.is_finite() && ratio >= RUN_SPREAD).then_some(Contrast { arm, ratio, quantity, here: mine, there: theirs })
+    })
+}
+
+/// The slow end of two runs of one load differs by up to twice without any change: it rests on a few requests.
+const TAIL_SPREAD: f64 = 2.0;
+/// Statistics of the slow end, the steadiest first.
+const TAIL: [&str; 4] = ["p90", "p95", "p99", "max"];
+
+/// The arm of this system that `accept` takes and whose slow end of one of `times` is best: full name, here, there. For
+/// reports that give no typical value.
+pub fn better_tail<'a>(
+    situation: &Situation<'a>,
+    times: &[&str],
+    accept: impl Fn(&Evidence) -> bool,
+) -> Option<(&'a Evidence, String, f64, f64)> {
+    let here = situation.evidence;
+    let tail = |arm: &'a Evidence| {
+        times.iter().flat_map(|time| TAIL.iter().map(move |statistic| format!("{time}.{statistic}"))).find_map(|name| {
+            let (mine, theirs) = here.figures.get(&name).zip(arm.figures.get(&name))?;
+            (theirs > 0.0 && mine >= TAIL_SPREAD * theirs).then_some((arm, name, mine, theirs))
+        })
+    };
+    let others = situation.other_arms().filter(|arm| accept(arm) && !load_differs(here, arm));
+    others.filter_map(tail).max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3)))
+}
+
+/// Rows of one sweep over a setting: the one with least of it, and the best with more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowContrast {
+    /// The setting in the first row, and in the better one.
+    pub setting: (f64, f64),
+    /// How much better, above 1.
+    pub ratio: f64,
+    /// By which quantity.
+    pub quantity: &'static str,
+    /// That quantity in both rows.
+    pub values: (f64, f64),
+}
+
+impl RowContrast {
+    /// `client.ttft 9 with 2, 0.4 with 16`.
+    pub fn text(&self) -> String {
+        use crate::words::{count, digits};
+        let ((less, more), (here, there)) = (self.setting, self.values);
+        format!("{} {} with {}, {} with {}", self.quantity, digits(here), count(less), digits(there), count(more))
+    }
+}
+
+/// What more of a setting brings in a sweep over it at one load; `None` where it gains no more than runs differ.
+pub fn better_row(figures: &Figures, key: &str) -> Option<RowContrast> {
+    let setting = |point: &Point| point.typical(key).filter(|&value| value > 0.0);
+    let rows = figures.points().filter_map(|point| Some((setting(point)?, point)));
+    let (least_of, least) = rows.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let same_load = |point: &Point| {
+        let pair = |name: &str| least.typical(name).zip(point.typical(name));
+        ["client.concurrency", "client.request_rate", "server.prompt_tokens", "server.output_tokens"]
+            .iter()
+            .all(|name| pair(name).is_none_or(|(mine, theirs)| (mine - theirs).abs() <= 0.1 * mine.max(theirs)))
+    };
+    let more = || figures.points().filter(|point| setting(point).is_some_and(|value| value > least_of) && same_load(point));
+    QUANTITIES.iter().find_map(|&quantity| {
+        let mine = least.typical(quantity)?;
+        let ratio = |theirs: f64| if quantity.contains("throughput") { theirs / mine } else { mine / theirs };
+        let rows = more().filter_map(|point| Some((setting(point)?, point.typical(quantity)?)));
+        let (to, theirs) = rows.max_by(|a, b| ratio(a.1).total_cmp(&ratio(b.1)))?;
+        let ratio = ratio(theirs);
+        let setting = (least_of, to);
+        (ratio.is_finite() && ratio >= RUN_SPREAD).then_some(RowContrast { setting, ratio, quantity, values: (mine, theirs) })
     })
 }
 

@@ -46,6 +46,22 @@ impl DecodeBound {
             .filter(|bound| bound.least_s().is_finite() && bound.least_s() > 0.0)
     }
 
+    /// The same where no number format is named: 16 bit then, the widest that is served. The bytes are at most these, so
+    /// that a step far above the bound is far above it whatever the format is.
+    pub fn read_widest(subject: &Subject, evidence: &Evidence) -> Option<Self> {
+        Self::read(subject, evidence).or_else(|| {
+            let figures = &evidence.figures;
+            let named = ModelName::read(&subject.model);
+            let typed = figures.typical("model.active_params").or_else(|| figures.typical("model.params"));
+            let params = typed.or(named.active_params).or(named.params)?;
+            let ranks = evidence.settings.number("config.tensor_parallel").unwrap_or(1.0).max(1.0);
+            let (bytes_per_s, is_sustained, from) = bandwidth(subject, evidence)?;
+            let from = format!("16 bit per parameter at most, {from}");
+            Some(Self { weight_bytes: 2.0 * params / ranks, kv_bytes: 0.0, bytes_per_s, is_sustained, from })
+                .filter(|bound| bound.least_s().is_finite() && bound.least_s() > 0.0)
+        })
+    }
+
     /// No step is faster, s.
     pub fn least_s(&self) -> f64 {
         (self.weight_bytes + self.kv_bytes) / self.bytes_per_s

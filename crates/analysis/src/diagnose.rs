@@ -96,7 +96,21 @@ fn draft<'a>(situation: Situation<'a>, stated: Option<&str>) -> Draft<'a> {
     let recognized = symptom::recognize(&situation, stated);
     let settlement = Settlement::new(&situation, &answers, recognized.scope);
     let decision = decide(&situation, &answers, &settlement, &recognized);
-    Draft { situation, answers, recognized, settlement, decision }
+    let draft = Draft { situation, answers, recognized, settlement, decision };
+    if draft.decision.cause.is_some() || draft.recognized.stated || !draft.situation.is_timed() {
+        return draft;
+    }
+    in_other_unit(draft)
+}
+
+/// What is next to nothing of a whole request may be most of its time to first token, and the other way about: a cause in
+/// the unit that was not asked for counts where the one at hand has none.
+fn in_other_unit(draft: Draft<'_>) -> Draft<'_> {
+    let other = symptom::in_other_unit(&draft.situation, &draft.recognized);
+    let settlement = Settlement::new(&draft.situation, &draft.answers, other.scope);
+    let decision = decide(&draft.situation, &draft.answers, &settlement, &other);
+    let is_measured = decision.cause.is_some_and(|cause| settlement.share(cause.id).owned_ns > 0);
+    if is_measured { Draft { recognized: other, settlement, decision, ..draft } } else { draft }
 }
 
 fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -> Report {

@@ -11,6 +11,8 @@ use crate::timeline::{intervals, moments};
 pub struct Load {
     /// Requests arriving per second, all engines; counted while they arrived.
     pub arrivals_per_s: Option<f64>,
+    /// Attempts per unique request, where the caller's rows tell retries apart; else 1.
+    pub attempts_per_request: f64,
     /// Requests finished per second while any ran, all engines.
     pub finished_per_s: Option<f64>,
     /// Requests finished.
@@ -72,6 +74,7 @@ impl Load {
             seats: gates.seats.map(|limit| limit.seats),
             seats_inferred: gates.seats.is_some_and(|limit| limit.inferred),
             engine_count: evidence.engines.len(),
+            attempts_per_request: attempts_per_request(evidence),
             preemptions: evidence.growth("kv.preemptions").unwrap_or(0.0),
             ..Self::default()
         };
@@ -156,6 +159,11 @@ impl Load {
             .or_else(|| evidence.figures.typical("client.throughput.requests"));
         self.arrivals_per_s = from_rows.or_else(|| arrivals_from_counters(evidence)).or(self.finished_per_s);
     }
+}
+
+fn attempts_per_request(evidence: &Evidence) -> f64 {
+    let unique = evidence.client.iter().filter(|row| row.attempt == 0).count();
+    if unique > 0 { evidence.client.len() as f64 / unique as f64 } else { 1.0 }
 }
 
 fn row_mean(evidence: &Evidence, value: impl Fn(&crate::evidence::RequestRow) -> Option<i64>) -> Option<f64> {

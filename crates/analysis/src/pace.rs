@@ -24,6 +24,8 @@ impl Pace {
 
 /// Times per token, best first, then rates, which are inverted. What a request waits before its first token is not here.
 const TIMES: [&str; 6] = ["client.tpot", "server.tpot", "client.itl", "server.itl", "engine.step_time", "server.decode_time"];
+/// Where only prompts were timed.
+const PROMPTS: [(&str, bool); 3] = [("server.prefill_time", false), ("client.throughput.prompt", true), ("server.throughput.prompt", true)];
 const RATES: [&str; 4] = ["client.throughput.output", "server.throughput.output", "client.throughput.total", "client.throughput.requests"];
 const LOADS: [&str; 3] = ["client.concurrency", "client.request_rate", "engine.running"];
 
@@ -36,6 +38,7 @@ pub fn paces(here: &Evidence, there: &Evidence) -> Vec<Pace> {
         pairs.into_iter().map(pace).filter(|pace| pace.slowdown().is_finite() && pace.slowdown() > 0.0).collect()
     };
     let known = TIMES.iter().map(|name| by(name, false)).chain(RATES.iter().map(|name| by(name, true)));
+    let known = known.chain(PROMPTS.iter().map(|(name, is_rate)| by(name, *is_rate)));
     let mut found = known.into_iter().find(|paces| !paces.is_empty()).unwrap_or_default();
     found.sort_by(|a, b| a.load.total_cmp(&b.load));
     found

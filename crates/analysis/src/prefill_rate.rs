@@ -28,13 +28,23 @@ pub fn peak(subject: &Subject, arm: &Evidence) -> Option<(f64, &'static Gpu)> {
     Some((peak_flops(gpu, dtype)?, gpu))
 }
 
-/// Share of the device's arithmetic that prompts use: 2 x parameters x tokens per second.
-pub fn utilization(subject: &Subject, arm: &Evidence) -> Option<f64> {
+/// Operations per prompt token over all devices' peak, s: 2 x parameters over it.
+fn token_s(subject: &Subject, arm: &Evidence) -> Option<f64> {
     let figures = &arm.figures;
     let name = ModelName::read(&subject.model);
     let params =
         figures.typical("model.active_params").or(name.active_params).or_else(|| figures.typical("model.params")).or(name.params)?;
     let (peak, _) = peak(subject, arm)?;
     let ranks = arm.settings.number("config.tensor_parallel").unwrap_or(1.0).max(1.0);
-    Some(2.0 * params * prompt_rate(arm)? / ranks / peak).filter(|share| share.is_finite() && *share > 0.0)
+    Some(2.0 * params / ranks / peak).filter(|s| s.is_finite() && *s > 0.0)
+}
+
+/// Time to compute a prompt of `tokens` at a share of the device's arithmetic, s.
+pub fn prompt_s(subject: &Subject, arm: &Evidence, tokens: f64, share: f64) -> Option<f64> {
+    Some(token_s(subject, arm)? * tokens / share)
+}
+
+/// Share of the device's arithmetic that prompts use: 2 x parameters x tokens per second.
+pub fn utilization(subject: &Subject, arm: &Evidence) -> Option<f64> {
+    Some(token_s(subject, arm)? * prompt_rate(arm)?).filter(|share| share.is_finite() && *share > 0.0)
 }

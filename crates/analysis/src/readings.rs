@@ -14,6 +14,21 @@ pub fn counted(evidence: &Evidence, name: &str) -> Option<f64> {
     evidence.growth(name).or_else(|| evidence.figures.anywhere(name))
 }
 
+/// Requests preempted, and requests finished meanwhile (0 where nobody tells): counters, as typed of the run, of the row of a
+/// sweep with the most, or both per second.
+pub fn preemptions(situation: &Situation<'_>) -> Option<(f64, f64)> {
+    const NAME: &str = "kv.preemptions";
+    let evidence = situation.evidence;
+    let finished = situation.load.finished_or_typed(evidence);
+    if let Some(preempted) = evidence.growth(NAME).or_else(|| evidence.figures.typical(NAME)) {
+        return Some((preempted, finished));
+    }
+    let row = |point: &Point| Some((point.typical(NAME)?, point.typical("client.completed").unwrap_or(finished)));
+    let per_s =
+        || Some((evidence.figures.get("kv.preemptions.rate")?, evidence.figures.anywhere("client.throughput.requests").unwrap_or(0.0)));
+    evidence.figures.points().filter_map(row).max_by(|a, b| a.0.total_cmp(&b.0)).or_else(per_s)
+}
+
 /// Mean of a histogram, else the typical figure typed anywhere.
 pub fn typical(evidence: &Evidence, name: &str) -> Option<f64> {
     evidence.mean(name).or_else(|| evidence.figures.anywhere(name))

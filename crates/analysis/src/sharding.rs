@@ -9,6 +9,7 @@ use capture::Subject;
 use model::collectives::{Cost, all_reduce, tensor_parallel_step_s};
 
 use crate::evidence::{Evidence, Point};
+use crate::members::Members;
 use crate::phase::Phase;
 use crate::situation::Situation;
 
@@ -46,7 +47,9 @@ impl Sharding {
         let (mut tensor, mut pipeline, data) =
             (size("config.tensor_parallel"), size("config.pipeline_parallel"), size("config.data_parallel"));
         let counted = size("config.gpu_count").max(visible_devices(evidence));
-        let of_degrees = tensor.max(1.0) * pipeline.max(1.0) * data.max(1.0);
+        // Attention in copies over the tensor ranks: the copies are those ranks.
+        let copies = if has_attention_copies(evidence) && tensor >= data { 1.0 } else { data.max(1.0) };
+        let of_degrees = tensor.max(1.0) * pipeline.max(1.0) * copies;
         let mut devices = if tensor + pipeline + data > 0.0 {
             of_degrees
         } else if counted > 0.0 {
@@ -58,10 +61,12 @@ impl Sharding {
             Some("none") => devices = 1.0,
             Some("row") => tensor = tensor.max(listed.max(2.0)),
             Some("layer") => pipeline = pipeline.max(listed.max(2.0)),
+            _ if tensor <= 1.0 && listed > 1.0 && is_called_by_layers(evidence) => pipeline = pipeline.max(listed),
             _ => {}
         }
         devices = devices.max(tensor).max(pipeline);
-        let expert = settings.flag("config.expert_parallel") == Some(true) || size("config.expert_parallel") > 1.0;
+        let by_size = ["config.expert_parallel", "config.expert_parallel_size", "config.moe_expert_parallel_size"].map(size);
+        let expert = settings.flag("config.expert_parallel") == Some(true) || by_size.iter().any(|size| *size > 1.0);
         Self { tensor, pipeline, data, expert, devices }
     }
 
@@ -74,6 +79,20 @@ impl Sharding {
     pub fn has_layer_collectives(&self) -> bool {
         self.tensor > 1.0 || self.expert
     }
+}
+
+/// Words in which people name devices that hold some of the layers each.
+const BY_LAYERS: [&str; 6] = ["layers split", "layer split", "split by layer", "layer-split", "pipeline parallel", "split layers"];
+
+fn is_called_by_layers(evidence: &Evidence) -> bool {
+    let is_named = |text: &String| BY_LAYERS.iter().any(|words| text.to_ascii_lowercase().contains(words));
+    [&evidence.run_name, &evidence.changed].into_iter().any(is_named)
+}
+
+/// True when attention is data-parallel inside one deployment: its ranks meet in every layer.
+pub fn has_attention_copies(evidence: &Evidence) -> bool {
+    let keys = ["config.enable_dp_attention", "config.dp_attention", "config.enable_attention_dp"];
+    keys.iter().any(|key| evidence.settings.flag(key) == Some(true))
 }
 
 /// The largest value of a setting over sweep rows, 0 where none varies it.
@@ -136,14 +155,17 @@ impl Collectives {
     /// The sweep row whose collectives take the largest part, where rows tell of both.
     fn of_rows(situation: &Situation<'_>) -> Option<Self> {
         let of_row = |row: &Point| {
-            let exposed_s = row.typical("comm.exposed_time").or_else(|| row.typical("comm.time"))?;
+            let by_calls = || Some(row.typical("comm.calls")? * row.typical("comm.call_time")?);
+            let exposed_s = row.typical("comm.exposed_time").or_else(|| row.typical("comm.time")).or_else(by_calls)?;
             let step_s = ["engine.step_time", "client.tpot", "server.tpot"].iter().find_map(|name| row.typical(name))?;
             let skew_s = row.typical("comm.skew").unwrap_or(0.0).min(exposed_s);
             let from =
                 if row.typical("comm.exposed_time").is_some() { "exposed collective time" } else { "collective time, overlap unknown" };
             let (call_s, call_bytes) = (row.typical("comm.call_time"), row.typical("comm.call_bytes"));
             let (exposed_s, step_s) = (exposed_s - skew_s, step_s.max(exposed_s));
-            Some(Self { phase: Phase::Decode, exposed_s, skew_s, step_s, call_s, call_bytes, floor_s: None, from })
+            let is_prefill = row.about("class").is_some_and(|class| class.to_ascii_lowercase().contains("prefill"));
+            let phase = if is_prefill { Phase::Prefill } else { Phase::Decode };
+            Some(Self { phase, exposed_s, skew_s, step_s, call_s, call_bytes, floor_s: None, from })
         };
         // Rows by rank are not operating points.
         let rows = situation.evidence.figures.points().filter(|row| row.typical("proc.rank").is_none());
@@ -164,10 +186,14 @@ impl Collectives {
             .or_else(|| (kernels > 0.0).then_some(kernels))
             .or_else(|| token_step_s(evidence).filter(|_| phase == Phase::Decode))
             .filter(|step_s| *step_s > 0.0)?;
-        let skew_s = of(evidence, "comm.skew", label).unwrap_or(0.0).min(exposed_s);
+        let calls = figures.typical("comm.calls");
+        // Skew is typed per step or per call: one that fits into the collectives as often as there are calls is per call.
+        let skew = of(evidence, "comm.skew", label).unwrap_or(0.0);
+        let of_calls = calls.map(|calls| skew * calls).filter(|skew| *skew <= exposed_s).unwrap_or(skew);
+        let skew_s = of_calls.max(waited_by_rank_s(evidence, label)).min(exposed_s);
         let call_s = figures.typical("comm.call_time");
         let call_bytes = figures.typical("comm.call_bytes");
-        let calls = figures.typical("comm.calls").or_else(|| call_s.map(|call_s| exposed_s / call_s));
+        let calls = calls.or_else(|| call_s.map(|call_s| exposed_s / call_s));
         let floor_s = floor_s(situation, calls, call_bytes, phase);
         // Summed kernels of several streams may exceed the step they ran in.
         Some(Self { phase, exposed_s: exposed_s - skew_s, skew_s, step_s: step_s.max(exposed_s), call_s, call_bytes, floor_s, from })
@@ -189,6 +215,7 @@ fn token_step_s(evidence: &Evidence) -> Option<f64> {
 fn exposed(evidence: &Evidence, label: Option<&str>) -> Option<(f64, &'static str)> {
     let figures = &evidence.figures;
     let by_calls = || figures.typical("comm.calls").zip(figures.typical("comm.call_time")).map(|(calls, call_s)| calls * call_s);
+    let ranks = || communication_by_rank(evidence).filter(|_| label.is_none()).map(|members| members.mean);
     let kernels = || {
         let communication = kernel_times(evidence, label).into_iter().filter(|(category, _)| is_communication(category));
         Some(communication.map(|(_, seconds)| seconds).sum::<f64>()).filter(|sum| *sum > 0.0)
@@ -196,8 +223,38 @@ fn exposed(evidence: &Evidence, label: Option<&str>) -> Option<(f64, &'static st
     of(evidence, "comm.exposed_time", label)
         .map(|s| (s, "exposed collective time"))
         .or_else(|| of(evidence, "comm.time", label).map(|s| (s, "collective time, overlap unknown")))
-        .or_else(|| kernels().map(|s| (s, "collective kernels, overlap unknown")))
+        .or_else(|| ranks().or_else(kernels).map(|s| (s, "collective kernels, overlap unknown")))
         .or_else(|| by_calls().filter(|_| label.is_none()).map(|s| (s, "calls times time per call, overlap unknown")))
+}
+
+/// Time of collective kernels by rank, s.
+pub fn communication_by_rank(evidence: &Evidence) -> Option<Members> {
+    kernels_by_rank(evidence, is_communication)
+}
+
+/// Kernel time by rank of the categories that `is_of` takes, s.
+pub fn kernels_by_rank(evidence: &Evidence, is_of: impl Fn(&str) -> bool) -> Option<Members> {
+    let mut sums: std::collections::BTreeMap<String, f64> = std::collections::BTreeMap::new();
+    for (name, figure) in evidence.figures.iter() {
+        let Some((_, text)) = name.split_once('{').filter(|(head, _)| matches!(*head, "kernel.time" | "kernel.time.mean" | "kernel.time.p50"))
+        else {
+            continue;
+        };
+        let text = text.trim_end_matches('}');
+        let rank = capture::labels::get(text, "rank").or_else(|| capture::labels::get(text, "device"));
+        if let Some((rank, category)) = rank.zip(capture::labels::get(text, "category"))
+            && is_of(&category)
+        {
+            *sums.entry(rank).or_default() += figure.value;
+        }
+    }
+    Members::of(sums.into_iter().collect())
+}
+
+/// What ranks wait inside collectives for the last one, s: it finds all others there, so that its own time is the moving.
+fn waited_by_rank_s(evidence: &Evidence, label: Option<&str>) -> f64 {
+    let members = communication_by_rank(evidence).filter(|_| label.is_none());
+    members.map_or(0.0, |members| members.mean - members.min)
 }
 
 /// Kernel time by category, of one phase where it is labelled so.

@@ -57,6 +57,15 @@ pub fn recognize(situation: &Situation<'_>, stated: Option<&str>) -> Recognized 
     Recognized { id: stated, runner_up: (id != stated && id != "none").then_some(id), scope, stated: true }
 }
 
+/// The symptom in the other unit: the time to first token for the whole request, and the other way about.
+pub fn in_other_unit(situation: &Situation<'_>, recognized: &Recognized) -> Recognized {
+    let (id, scope) = match recognized.scope {
+        Scope::Whole => (first_id(situation), Scope::FirstToken),
+        Scope::FirstToken => (decode_id(situation), Scope::Whole),
+    };
+    Recognized { id, runner_up: (recognized.id != "none").then_some(recognized.id), scope, stated: false }
+}
+
 fn scope_of(id: &str) -> Scope {
     if matches!(id, "high_ttft" | "users_slow") { Scope::FirstToken } else { Scope::Whole }
 }

@@ -1,6 +1,6 @@
 //! Scrape intervals of one engine, and the moments requests waited in them.
 
-use crate::evidence::{Engine, Series};
+use crate::evidence::{Engine, Figures, Point, Series};
 
 /// What happened between two scrapes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,6 +49,27 @@ pub struct Moment {
     pub kv_usage: Option<f64>,
     /// Requests preempted since the scrape before.
     pub preemptions: f64,
+}
+
+/// Gauges over time that somebody typed as rows (`client.elapsed`, running, waiting), each until the next row.
+pub fn typed_moments(figures: &Figures) -> Vec<Moment> {
+    let row = |point: &Point| {
+        let gauge = |name: &str| point.typical(name);
+        Some((gauge("client.elapsed")?, gauge("engine.running")?, gauge("engine.waiting")?, gauge("kv.usage")))
+    };
+    let mut rows: Vec<(f64, f64, f64, Option<f64>)> = figures.points().filter_map(row).collect();
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ns = |seconds: f64| (seconds * 1e9) as i64;
+    let moment = |pair: &[(f64, f64, f64, Option<f64>)]| Moment {
+        t_start_ns: ns(pair[0].0),
+        t_end_ns: ns(pair[1].0),
+        running: pair[0].1,
+        waiting: pair[0].2,
+        deferred: 0.0,
+        kv_usage: pair[0].3,
+        preemptions: 0.0,
+    };
+    rows.windows(2).map(moment).collect()
 }
 
 impl Moment {

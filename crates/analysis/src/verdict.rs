@@ -324,6 +324,9 @@ fn without_cause(
     }
     let (settlement, scope) = worse_unit(situation, answers, settlement, recognized.scope);
     let settlement = &settlement;
+    if let Some(verdict) = layer_from_phases(situation, settlement) {
+        return verdict;
+    }
     let unowned = settlement.unowned_of_size();
     let what = if scope == Scope::FirstToken { "time to first token" } else { "request time" };
     if !situation.evidence.has_timeline() || account.n < MIN_REQUESTS || account.lifetime {

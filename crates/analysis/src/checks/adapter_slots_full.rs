@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{better_arm, numbers};
+use crate::contrast::{better_arm, better_row, numbers};
 use crate::gates::{Gate, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -74,7 +74,7 @@ fn from_figures(situation: &Situation<'_>, slots: Option<f64>, on: bool) -> Answ
         (None, true) if waiting > 0.0 && !seats_full => {
             Some(format!("{} while all {} adapter slots are taken", waits(waiting), count(slots.unwrap_or(0.0))))
         }
-        _ => more_slots_help(situation),
+        _ => more_slots_help(situation).or_else(|| more_adapters_hurt(situation, slots?)),
     };
     if let Some(why) = why {
         return Answer::Found(Box::new(found(situation, slots, &why, claims(situation))));
@@ -105,8 +105,36 @@ fn more_slots_help(situation: &Situation<'_>) -> Option<String> {
     let more = |arm: &crate::evidence::Evidence| {
         numbers(situation.evidence, arm, "config.max_adapters").is_some_and(|(mine, theirs)| theirs > mine)
     };
-    better_arm(situation, more)
-        .map(|better| format!("with more adapter slots the same load is {:.1} times as fast ({})", better.ratio, better.text()))
+    let text = |ratio: f64, text: String| format!("with more adapter slots the same load is {ratio:.1} times as fast ({text})");
+    let by_rows = || better_row(&situation.evidence.figures, "config.max_adapters").map(|row| text(row.ratio, row.text()));
+    better_arm(situation, more).map(|better| text(better.ratio, better.text())).or_else(by_rows)
+}
+
+/// More adapters than slots by the arm's own words, and an arm with fewer of them serves the same load clearly better.
+fn more_adapters_hurt(situation: &Situation<'_>, slots: f64) -> Option<String> {
+    let asked = asked_for(situation.evidence).filter(|&asked| asked > slots)?;
+    let better = better_arm(situation, |arm| asked_for(arm).is_none_or(|theirs| theirs < asked) && same_slots(situation.evidence, arm))?;
+    Some(format!(
+        "{} adapters share {}, and with fewer of them the same load is {:.1} times as fast ({})",
+        count(asked),
+        plural(slots, "slot"),
+        better.ratio,
+        better.text()
+    ))
+}
+
+fn same_slots(here: &crate::evidence::Evidence, there: &crate::evidence::Evidence) -> bool {
+    numbers(here, there, "config.max_adapters").is_none()
+}
+
+/// Adapters that requests ask for, by the words of the arm (`16 tenants with 16 adapters`).
+fn asked_for(arm: &crate::evidence::Evidence) -> Option<f64> {
+    let text = format!("{} {}", arm.changed, arm.run_name).to_ascii_lowercase();
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let is_adapter = |word: &&str| word.starts_with("adapter") || word.starts_with("lora");
+    // A number, perhaps one word on (`16 LoRA adapters`).
+    let at = words.iter().position(is_adapter)?;
+    words[at.saturating_sub(2)..at].iter().rev().find_map(|word| word.parse::<f64>().ok())
 }
 
 /// The queue is theirs; where it was not given by itself, a part of the time to the first token.

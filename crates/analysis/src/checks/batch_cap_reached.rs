@@ -40,6 +40,8 @@ check! {
 
 /// The gate must own at least this share of the queue (attribution, section 6).
 const GATE_SHARE: f64 = 0.5;
+/// Seats that stand empty on average while somebody waits: with a quarter of them free the limit is not what refuses.
+const IDLE_SEATS: f64 = 0.25;
 
 fn find(situation: &Situation<'_>) -> Answer {
     if let Some(shown) = shown::by_more_seats(situation) {
@@ -179,6 +181,16 @@ fn from_figures(situation: &Situation<'_>, cap: f64) -> Answer {
         return clear(
             vec![("running_max", load.running_max), ("seats", cap)],
             format!("{} ran of {} seats, {} waited", count(load.running_max), count(cap), count(load.waiting_max)),
+        );
+    }
+    if let Some(idle) = shown::idle_while_waiting(situation, cap).filter(|&idle| idle >= IDLE_SEATS) {
+        return clear(
+            vec![("idle_seats_while_waiting", idle)],
+            format!(
+                "{} of the {} stand empty on average while requests wait: something else refuses them",
+                percent(idle),
+                plural(cap, "seat")
+            ),
         );
     }
     if let Some(usage) = load.kv_usage_max.filter(|&usage| usage >= KV_NEAR_FULL) {

@@ -35,6 +35,8 @@ check! {
 
 /// Time beyond the server's of which at least this share of the whole must be the client's (attribution, section 0.14).
 const OF_WHOLE: f64 = 0.05;
+/// The same of the time to first token: a tenth of it is what users of a stream notice.
+const OF_FIRST: f64 = 0.10;
 /// A client at this share of one core is out of CPU: event loops run on one.
 const FULL_CORE: f64 = 0.9;
 /// Client figures must exceed the server's by this share to be worth explaining.
@@ -60,9 +62,10 @@ fn from_rows(situation: &Situation<'_>) -> Answer {
     let (before_s, after_s) = residual_s(situation);
     let residual = before_s + after_s;
     let of_whole = residual / situation.account.total_mean_s().max(f64::MIN_POSITIVE);
+    let of_first = before_s / situation.account.first_token_mean_s().max(f64::MIN_POSITIVE);
     let together = coalesced_share(evidence);
     let margin = vec![("residual_share", of_whole), ("coalesced_share", together)];
-    if of_whole < OF_WHOLE {
+    if of_whole < OF_WHOLE && of_first < OF_FIRST {
         return clear(margin, format!("{} of a request pass outside the server ({})", percent(of_whole), seconds(residual)));
     }
     match evidence.client_cpu_s() {

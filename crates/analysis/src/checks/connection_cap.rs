@@ -3,7 +3,7 @@
 use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
-use crate::connections::{Pool, client_pool, upstream_pool};
+use crate::connections::{Pool, client_pool, unseen_pool, upstream_pool};
 use crate::contract::{Direction, Evidence, Hypothesis, Quantity};
 use crate::evidence::{Evidence as Arm, Figures};
 use crate::gates::at_cap;
@@ -43,10 +43,20 @@ const STANDS: f64 = 0.05;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some(pool) = client_pool(&evidence.client) {
+    let (client, upstream) = (client_pool(&evidence.client), upstream_pool(&evidence.gateway));
+    if let Some(pool) = client.filter(Pool::is_full) {
         return from_rows(situation, &pool, Phase::Client, "client");
     }
-    if let Some(pool) = upstream_pool(&evidence.gateway) {
+    if let Some(pool) = upstream.filter(Pool::is_full) {
+        return from_rows(situation, &pool, Phase::Gateway, "gateway");
+    }
+    if let Some(pool) = unseen_pool(evidence, situation.phase_s(Phase::Transfer)) {
+        return from_rows(situation, &pool, Phase::Transfer, "caller or gateway");
+    }
+    if let Some(pool) = client {
+        return from_rows(situation, &pool, Phase::Client, "client");
+    }
+    if let Some(pool) = upstream {
         return from_rows(situation, &pool, Phase::Gateway, "gateway");
     }
     if let Some(standing) = standing(evidence) {
@@ -69,12 +79,13 @@ fn from_rows(situation: &Situation<'_>, pool: &Pool, phase: Phase, whose: &str) 
         );
         return clear(margin, because);
     }
+    let basis = if phase == Phase::Transfer { Basis::Derived } else { Basis::Measured };
     let rows = vec![
         figure("connections in use, most", pool.limit, "count", "request rows"),
-        figure("requests that found the pool full", pool.full_share, "ratio", "request rows"),
+        figure(if basis == Basis::Measured { "requests that found the pool full" } else { "scrapes at the limit" }, pool.full_share, "ratio", "request rows"),
         figure("wait for a connection, mean", pool.wait_s, "s", "request rows"),
     ];
-    let claims = vec![Claim { phase, what: Extent::exactly(1.0), basis: Basis::Measured }];
+    let claims = vec![Claim { phase, what: Extent::exactly(1.0), basis }];
     Answer::Found(Box::new(Found {
         summary: format!("{} connections are in use whenever a request asks for one; it waits {}", count(pool.limit), seconds(pool.wait_s)),
         sentence: format!(
@@ -193,7 +204,7 @@ fn raise(situation: &Situation<'_>, limit: f64, wait_s: f64) -> Hypothesis {
         // The engine gets all the load: what is left of the first token's time grows with the batch at most in proportion.
         first = first.to(
             0.8 * left_s,
-            (left_s * offered / limit).clamp(left_s, 0.9 * ttft_s),
+            (left_s * offered / limit).min(0.9 * ttft_s).max(left_s),
             "the wait removed; the rest grows with the batch at most in proportion",
         );
     } else {

@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Quantity};
-use crate::contrast::better_arm;
+use crate::contrast::{RUN_SPREAD, better_arm};
 use crate::evidence::Evidence;
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -155,6 +155,9 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
             vec![figure(better.quantity, better.here, "", "this arm"), figure(better.quantity, better.there, "", &better.arm.run_name)];
         return Answer::Found(Box::new(typed(situation, &why, rows, better.saved())));
     }
+    if let Some((why, rows)) = replicas_hinder(situation) {
+        return Answer::Found(Box::new(typed(situation, &why, rows, 0.0)));
+    }
     let crowd = peak(evidence, "host.load")
         .zip(peak(evidence, "host.cores").or_else(|| peak(evidence, "host.cpu_quota")))
         .filter(|_| !evidence.has_timeline());
@@ -218,6 +221,37 @@ fn quota(situation: &Situation<'_>) -> Option<Answer> {
         let why = format!("the process uses {} cores of a quota of {}", digits(used), digits(quota));
         let rows = vec![figure("host.cpu_quota", quota, "count", "as given"), figure("proc.cpu", used, "", "as given")];
         Answer::Found(Box::new(typed(situation, &why, rows, 0.0)))
+    })
+}
+
+/// Independent engines with a device each serve less together than one does alone. A front or a client that is full would
+/// give as much as before; less than before is done where they take something from one another, and they share the host.
+fn replicas_hinder(situation: &Situation<'_>) -> Option<(String, Vec<Row>)> {
+    let here = situation.evidence;
+    let replicas = |arm: &Evidence| arm.settings.number("config.data_parallel");
+    let mine = replicas(here).filter(|&mine| mine > 1.5)?;
+    // Ranks that exchange tokens at every layer are not independent.
+    let is_one_engine =
+        here.settings.flag("config.expert_parallel") == Some(true) || here.settings.flag("config.dp_attention") == Some(true);
+    let devices = |arm: &Evidence| arm.settings.number("config.tensor_parallel").unwrap_or(1.0);
+    let rate = |arm: &Evidence| {
+        ["client.throughput.requests", "client.throughput.output", "client.throughput.total"]
+            .into_iter()
+            .find_map(|name| Some((name, arm.figures.typical(name)?)))
+    };
+    let (name, together) = rate(here)?;
+    let single = situation.other_arms().filter(|arm| replicas(arm).is_some_and(|theirs| theirs < 1.5) && devices(arm) <= devices(here));
+    let (arm, alone) =
+        single.filter_map(|arm| Some((arm, rate(arm).filter(|(other, _)| *other == name)?.1))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (!is_one_engine && together * RUN_SPREAD <= alone).then(|| {
+        let why = format!(
+            "{} engines with devices of their own serve {} together, one alone {} (\"{}\"): they hinder one another on the host they share",
+            count(mine),
+            digits(together),
+            digits(alone),
+            arm.run_name
+        );
+        (why, vec![figure(name, together, "", "this arm"), figure(name, alone, "", &arm.run_name)])
     })
 }
 

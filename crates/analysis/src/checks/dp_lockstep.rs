@@ -7,7 +7,7 @@ use crate::evidence::Engine;
 use crate::members::Members;
 use crate::phase::Phase;
 use crate::record;
-use crate::sharding::Sharding;
+use crate::sharding::{Sharding, has_attention_copies};
 use crate::situation::Situation;
 use crate::timeline::intervals;
 use crate::words::{count, digits, percent};
@@ -39,12 +39,15 @@ const WAITED: f64 = 0.10;
 fn find(situation: &Situation<'_>) -> Answer {
     let sharding = Sharding::read(situation.subject, situation.evidence);
     let is_lockstep = meets_in_layers(situation, &sharding);
-    let ranks = Members::read(situation.evidence, "engine.step_tokens").or_else(|| typed_sequences(situation));
+    let ranks = Members::read(situation.evidence, "engine.step_tokens")
+        .or_else(|| typed_tokens(situation).filter(|_| is_lockstep))
+        .or_else(|| typed_sequences(situation));
     if let Some(members) = ranks.filter(|_| sharding.data > 1.0 || is_lockstep) {
         if !is_lockstep && !situation.subject.model.is_empty() && has_no_experts(situation) {
             return clear(vec![("max_over_mean", members.max_over_mean())], "ranks of a dense model step on their own");
         }
-        return judge(situation, &members, members.waited_frac(), Basis::Typed, "tokens per step by rank");
+        let waited = waited_in_syncs(situation).unwrap_or_else(|| members.waited_frac());
+        return judge(situation, &members, waited, Basis::Typed, "tokens per step by rank");
     }
     let scraped = scraped_ranks(situation);
     if scraped.len() >= 2 {
@@ -71,11 +74,9 @@ fn find(situation: &Situation<'_>) -> Answer {
 
 /// Ranks meet in every layer where experts are shared or attention alone is data-parallel.
 fn meets_in_layers(situation: &Situation<'_>, sharding: &Sharding) -> bool {
-    let settings = &situation.evidence.settings;
-    let attention = ["config.enable_dp_attention", "config.dp_attention", "config.enable_attention_dp"];
     let experts = situation.evidence.figures.typical("model.experts").is_some_and(|experts| experts > 1.0);
     sharding.expert
-        || attention.iter().any(|key| settings.flag(key) == Some(true))
+        || has_attention_copies(situation.evidence)
         || (sharding.data > 1.0 && (experts || !has_no_experts(situation)))
 }
 
@@ -83,6 +84,20 @@ fn has_no_experts(situation: &Situation<'_>) -> bool {
     let lower = situation.subject.model.to_ascii_lowercase();
     let named = ["moe", "mixtral", "deepseek-v", "deepseek-r", "qwen3-next", "gpt-oss", "kimi-k", "glm-4.5", "llama-4", "maverick"];
     crate::decode_bound::ModelName::read(&situation.subject.model).active_params.is_none() && !named.iter().any(|name| lower.contains(name))
+}
+
+/// Tokens of the whole run by rank: the ranks made the same number of steps.
+fn typed_tokens(situation: &Situation<'_>) -> Option<Members> {
+    let sums = ["server.prompt_tokens.sum", "server.computed_tokens", "server.throughput.prompt", "client.throughput.prompt"];
+    let outputs = ["server.output_tokens.sum", "server.throughput.output", "client.throughput.output"];
+    sums.iter().chain(&outputs).find_map(|name| Members::by(situation.evidence, name, "rank")).filter(|_| situation.is_typed())
+}
+
+/// Mean wait of the ranks in each step, as a share of it, where it was measured.
+fn waited_in_syncs(situation: &Situation<'_>) -> Option<f64> {
+    let waits = Members::by(situation.evidence, "kernel.sync_wait", "rank")?;
+    let step_s = situation.evidence.figures.typical("engine.step_time").filter(|step_s| *step_s > 0.0)?;
+    Some((waits.mean - waits.min) / step_s).filter(|share| (0.0..1.0).contains(share))
 }
 
 /// Sequences per rank where no tokens were typed: in decode each makes one token a step.

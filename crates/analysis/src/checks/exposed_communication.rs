@@ -1,14 +1,19 @@
 //! Collectives that nothing overlaps carry the step.
 
+use crate::arms::load_differs;
 use crate::change::{claims_on, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::Direction;
+use crate::contrast::RUN_SPREAD;
+use crate::evidence::Evidence;
+use crate::pace::slowdown;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
 use crate::sharding::{Collectives, Sharding, slow_link, without_collectives};
 use crate::situation::Situation;
+use crate::slower_arm::compare_prompts;
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -47,6 +52,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     }
     let sharding = Sharding::read(situation.subject, situation.evidence);
     let Some(collectives) = Collectives::read(situation) else {
+        if let Some(answer) = by_arm(situation, &sharding) {
+            return answer;
+        }
         if !situation.is_typed() && sharding.tensor <= 1.0 && !sharding.expert {
             return clear(vec![("tensor_parallel", sharding.tensor)], "no setting shards a layer over devices");
         }
@@ -73,6 +81,49 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(margin, format!("collectives take {} of a step; up to {} is usual", percent(share), percent(CARRIES)));
     }
     Answer::Found(Box::new(found(situation, &collectives, &sharding, is_near && share < MOST_OF_STEP)))
+}
+
+/// The same devices without an exchange in every layer, by stages of layers, are faster: each token is computed by all of
+/// them here and by one after the other there, so that computing alone would make it shorter here.
+fn by_arm(situation: &Situation<'_>, sharding: &Sharding) -> Option<Answer> {
+    let ratio_to = |arm: &Evidence| {
+        let by_prompt = || compare_prompts(situation.evidence, arm).map(|contrast| contrast.mine_s / contrast.theirs_s);
+        slowdown(situation.evidence, arm).or_else(by_prompt)
+    };
+    let without = situation.other_arms().filter(|arm| {
+        let there = Sharding::read(situation.subject, arm);
+        sharding.tensor > 1.0 && there.tensor <= 1.0 && there.pipeline > 1.0 && !load_differs(situation.evidence, arm)
+    });
+    // Where one device does it all, more than one is the question.
+    if situation.other_arms().any(|arm| Sharding::read(situation.subject, arm).is_one_device()) {
+        return None;
+    }
+    let (arm, ratio) = without.filter_map(|arm| Some((arm, ratio_to(arm)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if ratio < RUN_SPREAD {
+        return None;
+    }
+    let prompts = situation.claimable_s(Phase::Prefill) > 0.0 && situation.phase_s(Phase::Decode) <= 0.0;
+    let collectives = Collectives {
+        phase: if prompts { Phase::Prefill } else { Phase::Decode },
+        exposed_s: ratio - 1.0,
+        skew_s: 0.0,
+        step_s: ratio,
+        call_s: None,
+        call_bytes: None,
+        floor_s: None,
+        from: "time beyond the same devices in stages",
+    };
+    let share = collectives.share();
+    let words = format!("the same devices take {} of the time when each holds some of the layers", percent(1.0 - share));
+    let found = found(situation, &collectives, sharding, false);
+    let mut evidence = vec![figure("time over time in stages", ratio, "ratio", &format!("arm `{}`", arm.run_name))];
+    evidence.extend(found.evidence.into_iter().filter(|row| row.unit == "ratio" && row.signal == "share of the step"));
+    Some(Answer::Found(Box::new(Found {
+        summary: words.clone(),
+        sentence: format!("Exchange in every layer costs more than sharing the layers' work saves: {words}."),
+        evidence,
+        ..found
+    })))
 }
 
 /// Part of the collectives' time that a sound link would not take: another check's.

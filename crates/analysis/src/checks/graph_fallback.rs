@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Change, Direction, Evidence, Hypothesis};
-use crate::decode_bound::{DecodeBound, NEAR};
+use crate::decode_bound::{ACHIEVABLE, DecodeBound, NEAR, batch};
 use crate::device_remedy::{first_token_kept, hypothesis, moves, outside, setting, token_falls};
 use crate::device_step::{claims, cost, decode_is_most, is_cpu, step_s};
 use crate::evidence::Evidence as Arm;
@@ -145,8 +145,22 @@ fn doubt(situation: &Situation<'_>, why: &NotReplayed) -> Option<String> {
     {
         return Some("the largest size is this engine's default, not what it said".into());
     }
-    let step = step_s(situation.evidence).map(|(step, _)| step).filter(|step| *step >= HIDES_S)?;
+    let step = step_s(situation.evidence).map(|(step, _)| step).filter(|step| *step >= HIDES_S && !is_beyond_reading(situation, *step))?;
     Some(format!("a step takes {}: launching may hide behind its kernels", seconds(step)))
+}
+
+/// Up to this many sequences a step reads; it hardly computes.
+const FEW: f64 = 8.0;
+
+/// A step of few sequences that reading cannot fill, so that its kernels do not hide their launches: beyond reading the
+/// weights by far, or where those are not known beyond reading everything the device's memory can hold.
+fn is_beyond_reading(situation: &Situation<'_>, step_s: f64) -> bool {
+    let (subject, arm) = (situation.subject, situation.evidence);
+    let is_few = arm.figures.anywhere("client.concurrency").is_some() && batch(arm) <= FEW;
+    let by_weights = || DecodeBound::read_widest(subject, arm).map(|bound| 2.0 * NEAR * bound.achievable_s());
+    let device = if arm.device.is_empty() { &subject.device } else { &arm.device };
+    let all = || model::hardware::find(device).map(|gpu| gpu.memory_bytes as f64 / (ACHIEVABLE * gpu.dram_bytes_per_s));
+    is_few && by_weights().or_else(all).is_some_and(|most_s| step_s > most_s)
 }
 
 /// A hundred layers of fifty launches, from a slow framework, take the host this long; a longer step can hide all of them.

@@ -10,7 +10,7 @@ use crate::decode_bound::DecodeBound;
 use crate::gates::{Gate, KV_NEAR_FULL, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
-use crate::readings::{counted, left_out, offered, peak, tokens_per_request};
+use crate::readings::{counted, left_out, offered, peak, preemptions, tokens_per_request};
 use crate::record;
 use crate::remedy::{Remedy, throughput_stays};
 use crate::situation::Situation;
@@ -82,7 +82,7 @@ fn from_timeline(situation: &Situation<'_>) -> Answer {
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some(preempted) = counted(evidence, "kv.preemptions").filter(|&preempted| preempted > 0.0) {
+    if let Some((preempted, _)) = preemptions(situation).filter(|(preempted, _)| *preempted > 0.0) {
         return clear(
             vec![("preemptions", preempted)],
             format!("{} requests were pushed out: the shortage shows as recomputed work, not as a queue alone", count(preempted)),

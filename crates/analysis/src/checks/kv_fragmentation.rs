@@ -6,7 +6,7 @@ use crate::contract::{Direction, Evidence as Row};
 use crate::gates::{Gate, KV_NEAR_FULL};
 use crate::phase::Phase;
 use crate::predict::Movement;
-use crate::readings::{counted, left_out, peak, tokens_per_request};
+use crate::readings::{counted, left_out, peak, preemptions, tokens_per_request};
 use crate::record;
 use crate::remedy::{Remedy, throughput_stays};
 use crate::situation::Situation;
@@ -38,6 +38,8 @@ check! {
 const WASTE: f64 = 0.5;
 /// Free room must exceed the next request's need by this factor, so that sampling does not explain it.
 const CLEAR_ROOM: f64 = 2.0;
+/// A cache that holds more requests than this side by side is not what limits a batch that reads the weights once for all.
+const SIDE_BY_SIDE: f64 = 16.0;
 /// Preempted over finished requests from which preemption recurs (attribution, section 6).
 const PREEMPTED_SHARE: f64 = 0.02;
 
@@ -59,6 +61,9 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
         let why = format!("{what} while {} tokens are free and a request needs {}", count(free), count(need));
         let rows = vec![figure("free tokens", free, "token", "as given"), figure("tokens per request", need, "token", "as given")];
+        return Answer::Found(Box::new(found(situation, &why, rows, (0.3, 0.9))));
+    }
+    if let Some((why, rows)) = pinned(situation).filter(|_| !timeline) {
         return Answer::Found(Box::new(found(situation, &why, rows, (0.3, 0.9))));
     }
     let waste = waste(situation);
@@ -88,8 +93,7 @@ fn find(situation: &Situation<'_>) -> Answer {
 
 /// Preempted requests where they recur.
 fn preempted(situation: &Situation<'_>) -> Option<f64> {
-    let preempted = counted(situation.evidence, "kv.preemptions")?;
-    let finished = situation.load.finished_or_typed(situation.evidence);
+    let (preempted, finished) = preemptions(situation)?;
     (preempted > 0.0 && (finished <= 0.0 || preempted / finished >= PREEMPTED_SHARE)).then_some(preempted)
 }
 
@@ -107,6 +111,42 @@ fn room(situation: &Situation<'_>) -> Option<(f64, f64)> {
         Some((1.0 - situation.load.kv_usage_max.filter(|&usage| usage < KV_NEAR_FULL)?) * capacity)
     };
     Some((stated.or_else(by_usage)?, need))
+}
+
+/// What a running request holds of the cache against what its tokens need in blocks of the stated size. The size of cache
+/// and block may stand in another arm: they are the server's. Fewer than `SIDE_BY_SIDE` such requests must fill it, so that
+/// the waste is what keeps others out.
+fn pinned(situation: &Situation<'_>) -> Option<(String, Vec<Row>)> {
+    let here = situation.evidence;
+    let of_server = |name: &str| {
+        let own = peak(here, name).or_else(|| here.settings.number(name));
+        own.or_else(|| situation.other_arms().find_map(|arm| peak(arm, name).or_else(|| arm.settings.number(name))))
+    };
+    let running = here.figures.typical("engine.running").filter(|&running| running >= 1.0)?;
+    let usage = here.figures.typical("kv.usage").filter(|&usage| usage > 0.0)?;
+    let capacity = of_server("kv.capacity")?;
+    let block = of_server("kv.block_size").or_else(|| of_server("config.block_size"))?;
+    let need = tokens_per_request(situation)?;
+    let held = usage * capacity / running;
+    let rounded = (need / block).ceil().max(1.0) * block;
+    // Blocks larger than the request, and several of them per request: its length does not matter to the cache.
+    let is_waste = block > need && held >= CLEAR_ROOM * need && held >= 0.9 * rounded && capacity / held <= SIDE_BY_SIDE;
+    is_waste.then(|| {
+        let why = format!(
+            "a request of {} tokens holds {} ({} of the cache) in blocks of {}: {} of any length fill it",
+            count(need),
+            count(held),
+            percent(held / capacity),
+            count(block),
+            digits(capacity / held)
+        );
+        let rows = vec![
+            figure("tokens held per request", held, "token", "usage x capacity / running"),
+            figure("tokens per request", need, "token", "as given"),
+            figure("block size", block, "token", "as given"),
+        ];
+        (why, rows)
+    })
 }
 
 /// Block size and its expected waste over the tokens a sequence holds on average.

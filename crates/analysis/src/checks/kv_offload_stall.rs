@@ -2,19 +2,22 @@
 //!
 //! A hand-over from a prefill pool to a decode pool is no offload; it belongs to `pd_imbalance`.
 
+use crate::arms::load_differs;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{better_arm, texts};
+use crate::contrast::{RUN_SPREAD, better_arm, texts};
+use crate::evidence::Evidence;
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::predict::Movement;
-use crate::readings::{counted, peak, typical};
+use crate::prefill_rate::prompt_s;
+use crate::readings::{counted, offered, peak, typical};
 use crate::record;
 use crate::remedy::{Remedy, first_token_falls, throughput_stays};
 use crate::situation::Situation;
 use crate::symptom::MATERIAL_EXCESS;
-use crate::words::{count, percent, seconds};
+use crate::words::{count, digits, percent, seconds};
 
 check! {
     /// Requests wait for their KV cache to be fetched from host memory, disk or a remote store.
@@ -40,6 +43,8 @@ check! {
 
 /// Deferred waiting that counts as the queue's gate (attribution, section 6).
 const GATE_SHARE: f64 = 0.5;
+/// Prompts of any length that is worth fetching compute at more than this share of the device's arithmetic.
+const POOR_UTILIZATION: f64 = 0.1;
 /// Names of connectors that hand a cache from one pool to another instead of storing it.
 const HAND_OVER: [&str; 3] = ["nixl", "p2p", "pynccl"];
 
@@ -54,11 +59,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     if hands_over {
         return clear(vec![], format!("{} hands the cache from pool to pool: it stores none", connector.unwrap_or_default()));
     }
-    if situation.evidence.has_timeline() {
-        from_timeline(situation, connector.as_deref())
-    } else {
-        from_figures(situation, connector.as_deref())
-    }
+    if situation.evidence.has_timeline() { from_timeline(situation, connector.as_deref()) } else { from_figures(situation) }
 }
 
 fn from_timeline(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
@@ -79,7 +80,7 @@ fn from_timeline(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
     Answer::Found(Box::new(found(situation, &why, claims, share * situation.phase_s(Phase::Queue))))
 }
 
-fn from_figures(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
+fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let first_s = situation.account.first_token_mean_s();
     let transfer_s = typical(evidence, "kv.transfer_time").filter(|&transfer| transfer > 0.0);
@@ -93,14 +94,18 @@ fn from_figures(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
         let why = format!("fetching KV blocks takes {}{of}", seconds(transfer_s));
         return Answer::Found(Box::new(found(situation, &why, claims(situation, transfer_s), transfer_s)));
     }
+    if let Some((why, stall_s)) = slower_than_computing(situation, first_s) {
+        return Answer::Found(Box::new(found(situation, &why, claims(situation, stall_s), stall_s)));
+    }
     if let Some(fetching) = peak(evidence, "kv.fetch_waiting").filter(|&fetching| fetching > 0.0) {
         let why = format!("{} requests wait for KV blocks to be fetched", count(fetching));
         return Answer::Found(Box::new(found(situation, &why, Vec::new(), 0.0)));
     }
-    let without = |arm: &crate::evidence::Evidence| {
-        texts(evidence, arm, "config.kv_connector").is_some_and(|(_, theirs)| matches!(theirs, "" | "None" | "none"))
-    };
-    if connector.is_some()
+    let is_off = |value: &str| matches!(value.to_ascii_lowercase().as_str(), "" | "none" | "false" | "0" | "off");
+    let tiers = ["config.kv_connector", "config.kv_offload"];
+    let without =
+        |arm: &Evidence| tiers.iter().any(|tier| texts(evidence, arm, tier).is_some_and(|(mine, theirs)| !is_off(mine) && is_off(theirs)));
+    if tiers.iter().any(|tier| evidence.settings.get(tier).is_some_and(|setting| !is_off(&setting.value)))
         && let Some(better) = better_arm(situation, without)
     {
         let saved_s = better.saved() * situation.claimable_s(Phase::Queue).max(first_s);
@@ -117,6 +122,39 @@ fn from_figures(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
         "nothing says whether blocks are fetched from elsewhere",
         None,
     ))
+}
+
+/// Blocks were fetched, and the first token came later than computing the prompt would have let it: as another arm shows,
+/// else by the device's arithmetic. What is fetched need not be computed, so the time above that is the fetch's.
+fn slower_than_computing(situation: &Situation<'_>, first_s: f64) -> Option<(String, f64)> {
+    let evidence = situation.evidence;
+    let bytes = typical(evidence, "kv.transfer_bytes").filter(|&bytes| bytes > 0.0)?;
+    if first_s <= 0.0 || situation.load.waiting_max > 0.0 || situation.phase_s(Phase::Queue) > 0.0 {
+        return None;
+    }
+    let first_of = |arm: &Evidence| ["client.ttft", "server.ttft"].iter().find_map(|name| arm.figures.typical(name));
+    let computing = situation
+        .other_arms()
+        .filter(|arm| typical(arm, "kv.transfer_bytes").or_else(|| typical(arm, "kv.transfer_time")).is_none())
+        .filter(|arm| !load_differs(evidence, arm) && evidence.figures.anywhere("server.prompt_tokens").is_some())
+        .filter_map(|arm| Some((first_of(arm)?, format!("computing the prompt took in \"{}\"", arm.run_name))))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let bound = || {
+        let tokens = evidence.figures.anywhere("server.prompt_tokens")?;
+        let alone = offered(evidence).is_some_and(|offered| offered < 1.5);
+        let s = prompt_s(situation.subject, evidence, tokens, POOR_UTILIZATION)?;
+        alone.then(|| (s, format!("computing all of it takes at {} of the device's arithmetic", percent(POOR_UTILIZATION))))
+    };
+    let (computed_s, whose) = computing.or_else(bound)?;
+    (first_s >= RUN_SPREAD * computed_s).then(|| {
+        let why = format!(
+            "with {} GB fetched the first token takes {}, where {whose} {}",
+            digits(bytes * 1e-9),
+            seconds(first_s),
+            seconds(computed_s)
+        );
+        (why, first_s - computed_s)
+    })
 }
 
 /// Fetching passes before the request is scheduled; where the queue was not given by itself it is part of first-token time.

@@ -5,10 +5,12 @@ mod signs;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
+use crate::evidence::Evidence;
 use crate::flags::flag;
 use crate::gates::{Gate, KV_NEAR_FULL};
 use crate::phase::Phase;
 use crate::predict::Movement;
+use crate::readings::preemptions;
 use crate::record;
 use crate::situation::Situation;
 use crate::words::{count, percent, seconds};
@@ -41,14 +43,14 @@ const PREEMPTED_SHARE: f64 = 0.02;
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let usage = situation.load.kv_usage_max;
-    let counted = evidence.growth("kv.preemptions").or_else(|| evidence.figures.typical("kv.preemptions"));
-    let Some(preempted) = counted else {
+    let Some((preempted, finished)) = preemptions(situation) else {
         return match signs::of_thrash(situation) {
             Some(sign) => Answer::Found(Box::new(signed(situation, &sign))),
             None => without_counter(situation, usage),
         };
     };
-    let finished = situation.load.finished_or_typed(evidence);
+    // A mean or median below full says nothing of the moments at which somebody was pushed out.
+    let usage = usage.filter(|&usage| usage >= KV_NEAR_FULL || evidence.has_timeline() || says_peak(evidence));
     if finished <= 0.0 && preempted > 0.0 && usage.is_none_or(|usage| usage >= KV_NEAR_FULL) && situation.load.waiting_max <= 0.0 {
         return Answer::CannotTell(record::scrapes(
             &["kv.preemptions", "server.finished"],
@@ -64,6 +66,15 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
     }
     Answer::Found(Box::new(found(situation, preempted, finished, share)))
+}
+
+/// The usage given is a largest one, or one of the whole run.
+fn says_peak(evidence: &Evidence) -> bool {
+    let has = |statistic: &str| {
+        let name = format!("kv.usage{statistic}");
+        evidence.figures.get(&name).is_some() || evidence.figures.points().any(|point| point.get(&name).is_some())
+    };
+    [".max", ".p99", ".p95", ""].iter().any(|statistic| has(statistic))
 }
 
 fn cleared(preempted: f64, finished: f64, usage: Option<f64>) -> String {

@@ -42,6 +42,8 @@ const LONG: f64 = 4.0;
 const MIN_LONG_TOKENS: f64 = SHARED_CHUNK_TOKENS;
 /// A short request's time that is the long one's prefill: from half of it (sent in the middle) to a little more.
 const SAME_WAIT: std::ops::RangeInclusive<f64> = 0.5..=1.2;
+/// A short class is as late as a long one from this share of its wait on.
+const AS_LATE: f64 = 0.7;
 
 fn find(situation: &Situation<'_>) -> Answer {
     if situation.evidence.has_timeline() { from_timeline(situation) } else { from_figures(situation) }
@@ -230,7 +232,7 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, wait_s: Option<f6
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some((why, rows)) = same_wait(evidence).or_else(|| helped_by_limit(situation)) {
+    if let Some((why, rows)) = same_wait(evidence).or_else(|| as_late_as_long(evidence)).or_else(|| helped_by_limit(situation)) {
         // A row of a class has no account of its own: named without seconds.
         return Answer::Found(Box::new(found(situation, &why, rows, None)));
     }
@@ -265,10 +267,12 @@ fn same_wait(evidence: &Evidence) -> Option<(String, Vec<Row>)> {
     for long in &rows {
         let Some(prefill_s) = prefill_of(long) else { continue };
         for short in rows.iter().filter(|short| short.about("class") != long.about("class")) {
-            let Some(wait_s) = wait_of(short) else { continue };
+            // Many short requests meet no long one: then only the slow end waits for it.
+            let waits = [wait_of(short), late_of(short).map(|(late, _)| late)];
+            let Some(wait_s) = waits.into_iter().flatten().find(|wait| SAME_WAIT.contains(&(wait / prefill_s))) else { continue };
             let is_shorter = tokens(short).is_none_or(|mine| tokens(long).is_none_or(|theirs| theirs >= LONG * mine));
             let own = prefill_of(short).unwrap_or(0.0);
-            if is_shorter && own < 0.5 * wait_s && SAME_WAIT.contains(&(wait_s / prefill_s)) {
+            if is_shorter && own < 0.5 * wait_s {
                 let (a, b) = (short.about("class").unwrap_or_default(), long.about("class").unwrap_or_default());
                 let why = format!(
                     "\"{a}\" takes {}, as long as the prompt of \"{b}\" takes to compute ({})",
@@ -283,6 +287,40 @@ fn same_wait(evidence: &Evidence) -> Option<(String, Vec<Row>)> {
         }
     }
     None
+}
+
+/// The slow end of first-token time of a row, else its typical time.
+fn late_of(point: &Point) -> Option<(f64, &'static str)> {
+    const NAMES: [&str; 6] =
+        ["client.ttft.p99", "client.ttft.p95", "client.ttft.p90", "client.ttft.max", "server.ttft.p99", "server.ttft.p95"];
+    NAMES.into_iter().find_map(|name| Some((point.get(name)?, name))).or_else(|| Some((point.typical("client.ttft")?, "client.ttft")))
+}
+
+/// Classes sent together: the short one is as late as the long one, although the work of all prompts up to the end of the
+/// short ones alone is a fraction of that wait. In a line that lets short requests pass they would be out first.
+fn as_late_as_long(evidence: &Evidence) -> Option<(String, Vec<Row>)> {
+    let rows: Vec<&Point> = evidence.figures.points().filter(|point| point.about("class").is_some()).collect();
+    let tokens = |point: &Point| point.typical("server.prompt_tokens").filter(|&tokens| tokens > 0.0);
+    let work = |point: &Point| tokens(point).zip(point.typical("client.completed")).map(|(tokens, requests)| tokens * requests);
+    let all: f64 = rows.iter().filter_map(|point| work(point)).sum();
+    let (long, long_late, _) =
+        rows.iter().filter_map(|point| late_of(point).map(|(late, name)| (*point, late, name))).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let found = rows.iter().filter(|short| short.about("class") != long.about("class")).find_map(|short| {
+        let (late, name) = late_of(short)?;
+        let shorter = tokens(long)? >= LONG * tokens(short)?;
+        let own_s = late * work(short)? / all;
+        (shorter && late >= AS_LATE * long_late && own_s < 0.25 * late).then_some((*short, late, own_s, name))
+    });
+    let (short, late, own_s, name) = found?;
+    let (a, b) = (short.about("class").unwrap_or_default(), long.about("class").unwrap_or_default());
+    let why = format!(
+        "\"{a}\" ({} tokens) waits as long as \"{b}\" ({} tokens): {} where all prompts of its class take {} to compute",
+        count(tokens(short)?),
+        count(tokens(long)?),
+        seconds(late),
+        seconds(own_s)
+    );
+    Some((why, vec![figure(name, late, "s", a), figure(name, long_late, "s", b)]))
 }
 
 /// The slowest class of short requests and the longest prefill, where that class waits for less than a quarter of it.

@@ -4,9 +4,9 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::context_slope::{ContextSlope, most_cache_s};
 use crate::contract::{Direction, Evidence};
-use crate::decode_bound::NEAR;
+use crate::decode_bound::{DecodeBound, NEAR};
 use crate::device_remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
-use crate::device_step::{claims, cost, is_cpu};
+use crate::device_step::{claims, cost, is_cpu, step_s};
 use crate::kernel_time::{Family, GOOD_KERNEL, family, is_of_decode};
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
@@ -65,6 +65,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(slope) = ContextSlope::read(situation.subject, arm) {
         return by_slope(situation, &slope);
     }
+    if let Some(answer) = by_force(situation) {
+        return answer;
+    }
     if is_cpu(situation) {
         return undecided(situation, &["kernel.time by category"], "attention's time on this CPU is not known by itself", TRACE);
     }
@@ -92,6 +95,35 @@ const WORDS: [&str; 10] = [
     "flashmla",
     "sdpa",
 ];
+
+/// A step this far above what its bytes take is slower than engines are, whatever the backend: the median of measured
+/// steps stands at 3.4 times an ideal roofline.
+const FAR: f64 = 4.0;
+
+/// The log says that the engine took a backend that is not its choice for this device, and the step is far from its bound.
+fn by_force(situation: &Situation<'_>) -> Option<Answer> {
+    let arm = situation.evidence;
+    arm.logged.get("attention_forced")?;
+    let (step, step_from) = step_s(arm)?;
+    let bound = DecodeBound::read_widest(situation.subject, arm)?;
+    let factor = step / bound.achievable_s();
+    if factor < FAR {
+        return None;
+    }
+    let rows = vec![
+        figure("step", step, "s", step_from),
+        figure("reading weights and cache", bound.achievable_s(), "s", &bound.from),
+        figure("backend forced", 1.0, "flag", "log"),
+    ];
+    let words = format!(
+        "a step takes {} where its bytes take {}, and the log says that another backend was ruled out",
+        seconds(step),
+        seconds(bound.achievable_s())
+    );
+    // What else may hold such a step is not known: launches, matrix kernels, the host.
+    let excess = 1.0 - NEAR / factor;
+    Some(Answer::Found(Box::new(found(situation, [0.2 * excess, 0.7 * excess, excess], Basis::Bound, rows, &words, ""))))
+}
 
 fn by_kernels(situation: &Situation<'_>, kind: &Family) -> Answer {
     let factor = kind.factor().unwrap_or(1.0);

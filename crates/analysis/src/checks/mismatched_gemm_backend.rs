@@ -152,10 +152,11 @@ fn by_format(situation: &Situation<'_>) -> Option<Answer> {
 /// The step against the bytes of its weights, with something that names the kernels.
 fn by_bound(situation: &Situation<'_>, arm: &Arm) -> Answer {
     let generic = GENERIC.into_iter().find(|kind| arm.logged.contains_key(*kind));
-    let named = KEYS.iter().find_map(|key| arm.settings.get(key)).map(|setting| setting.value.clone());
+    let named = KEYS.iter().find_map(|key| arm.settings.get(key)).map(|setting| setting.value.clone()).or_else(|| old_kernels(situation));
     let bound = DecodeBound::read(situation.subject, arm).zip(step_s(arm));
     let Some((bound, (step, step_from))) = bound else {
         return match generic {
+            _ if arm.logged.contains_key(FORCED) => Answer::Found(Box::new(forced(situation))),
             Some(kind) => Answer::Found(Box::new(untuned(kind))),
             None => undecided(situation, &["kernel.time and kernel.time_ideal of gemm"], "time in matrix kernels is not known", TRACE),
         };
@@ -166,6 +167,9 @@ fn by_bound(situation: &Situation<'_>, arm: &Arm) -> Answer {
     let margin = vec![("step_over_reachable", factor)];
     if factor < NEAR {
         return clear(margin, format!("a step takes {} times what reading its weights takes", digits(factor)));
+    }
+    if arm.logged.contains_key(FORCED) && factor < FAR {
+        return Answer::Found(Box::new(forced(situation)));
     }
     if let Some(kind) = generic.filter(|_| factor < FAR) {
         return Answer::Found(Box::new(untuned(kind)));
@@ -195,6 +199,24 @@ fn by_bound(situation: &Situation<'_>, arm: &Arm) -> Answer {
     Answer::Found(Box::new(found(situation, [0.2 * excess, 0.7 * excess, excess], Basis::Bound, rows, &words)))
 }
 
+/// The engine says that it can run this model with faster kernels and was told not to.
+const FORCED: &str = "slower_quantization";
+
+/// vLLM runs these formats with its Marlin kernels, unless the format is named on the command line: then with the ones that
+/// came with the format.
+fn old_kernels(situation: &Situation<'_>) -> Option<String> {
+    let setting = situation.evidence.settings.get("config.quantization")?;
+    let is_told = !setting.origin.starts_with("default") && situation.subject.engine.starts_with("vllm");
+    (is_told && ["awq", "gptq"].contains(&setting.value.as_str())).then(|| format!("kernels of `{}`", setting.value))
+}
+
+/// What the engine itself calls slower, without a measure of how much.
+fn forced(situation: &Situation<'_>) -> Found {
+    let words = "the log says that the model can run with faster kernels, and that the setting of its number format rules them out";
+    let sentence = format!("Matrix kernels are not the fastest that this model has: {words}.");
+    Found { sentence, claims: Vec::new(), cost: None, ..found(situation, [0.0; 3], Basis::Bound, vec![figure("slower kernels", 1.0, "flag", "log")], words) }
+}
+
 /// A line that names an untuned kernel: true, and some percent as a rule.
 fn untuned(kind: &str) -> Found {
     Found {
@@ -220,7 +242,11 @@ fn found(situation: &Situation<'_>, ends: [f64; 3], basis: Basis, rows: Vec<Evid
         cost: cost(situation, Phase::Decode, ends[1]),
         evidence: rows,
         hypotheses: vec![hypothesis(
-            setting(situation, "moe_backend", "one with kernels for this device and format"),
+            if old_kernels(situation).is_some() {
+                setting(situation, "quantization", "not stated: the engine then takes its fastest kernels")
+            } else {
+                setting(situation, "moe_backend", "one with kernels for this device and format")
+            },
             "another backend may differ in rounding or lack a format",
             "time per token does not fall",
             predictions,

@@ -43,6 +43,9 @@ check! {
 /// A prompt of fewer blocks than this has little to share.
 const MIN_BLOCKS: f64 = 8.0;
 
+/// Tokens of a block where none are told: the default of the engines that have blocks.
+const USUAL_BLOCK: f64 = 16.0;
+
 /// Hits below this share come from a common first block, not from a cache that works.
 const HARDLY_ANY: f64 = 0.1;
 
@@ -102,7 +105,14 @@ fn bound(situation: &Situation<'_>) -> Option<Bound> {
             |evidence: &Evidence| evidence.mean("server.prompt_tokens").or_else(|| evidence.figures.anywhere("server.prompt_tokens"));
         mean(here).zip(mean(other)).is_none_or(|(mine, theirs)| (mine - theirs).abs() <= 0.1 * mine.max(theirs))
     };
-    let others = situation.other_arms().map(|arm| (arm, format!("reached in \"{}\"", arm.run_name)));
+    if let Some(bound) = sent_before(situation) {
+        return Some(bound);
+    }
+    // A first sending has nothing to reuse, and what came from a slower tier was not held in this cache.
+    let by_history = |arm: &Evidence| is_repeat(arm) && !is_repeat(here) && same_settings(here, arm);
+    let fetched = |arm: &Evidence| ["kv.transfer_bytes", "kv.transfer_time"].iter().any(|name| arm.figures.anywhere(name).is_some());
+    let comparable = |arm: &Evidence| !by_history(arm) && !fetched(arm);
+    let others = situation.other_arms().filter(|arm| comparable(arm)).map(|arm| (arm, format!("reached in \"{}\"", arm.run_name)));
     let baseline = situation.baseline.as_ref().map(|baseline| (baseline.evidence, "reached in the baseline".to_string()));
     let reached = others.chain(baseline).filter(|(arm, _)| same_prompts(arm));
     reached
@@ -110,6 +120,30 @@ fn bound(situation: &Situation<'_>) -> Option<Bound> {
         .max_by(|a, b| a.share.total_cmp(&b.share))
         .filter(|bound| bound.share > 0.0)
         .or_else(|| by_first_token(situation))
+}
+
+/// The arm's words say that it sends what was sent before.
+fn is_repeat(arm: &Evidence) -> bool {
+    let text = format!("{} {}", arm.run_name, arm.changed).to_ascii_lowercase();
+    let any = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    any(&["again", "second time", "second send", "twice", "repeat", "resent", "resend", "once more", "the same prompt, sent"])
+        && any(&["prompt", "request", "send", "sent", "conversation", "document", "question"])
+}
+
+/// No setting that both arms state differs.
+fn same_settings(here: &Evidence, there: &Evidence) -> bool {
+    here.settings.differing(&there.settings).into_iter().all(|(_, mine, theirs)| mine.is_none() || theirs.is_none())
+}
+
+/// A prompt that is sent again could be reused but for its last block.
+fn sent_before(situation: &Situation<'_>) -> Option<Bound> {
+    let here = situation.evidence;
+    let off = here.settings.flag("config.prefix_caching") == Some(false);
+    let first = situation.other_arms().find(|arm| arm.run_idx < here.run_idx && !is_repeat(arm) && same_settings(here, arm))?;
+    let prompt = here.figures.anywhere("server.prompt_tokens").filter(|&prompt| prompt >= MIN_BLOCKS * USUAL_BLOCK)?;
+    let told = obtained(here).is_some_and(|share| share < HARDLY_ANY);
+    (is_repeat(here) && told && !off && !here.has_timeline())
+        .then(|| Bound { share: 1.0 - USUAL_BLOCK / prompt, from: format!("the same prompt was sent in \"{}\"", first.run_name) })
 }
 
 /// Typed runs that differ in the switch of the cache: what first-token time saves with it on is reuse, at least.
@@ -128,7 +162,8 @@ fn without_bound(situation: &Situation<'_>, obtained: Option<f64>) -> Answer {
     if !evidence.has_timeline() {
         return Answer::CannotTell(missing("nothing says how much of the prompts repeats", None));
     }
-    let block = evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(16.0, |series| series.max().max(1.0));
+    let block =
+        evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(USUAL_BLOCK, |series| series.max().max(1.0));
     let prompt = situation.load.prompt_tokens.unwrap_or(0.0);
     if prompt > 0.0 && prompt < MIN_BLOCKS * block {
         return clear(

@@ -37,6 +37,9 @@ check! {
 /// A gate that owns this much of the queue comes before overload.
 const OTHER_GATE: f64 = 0.5;
 
+/// Attempts per unique request from which retries are a load of their own: one in ten, the usual retry budget.
+const STORM: f64 = 1.1;
+
 fn find(situation: &Situation<'_>) -> Answer {
     let load = &situation.load;
     if let Some(answer) = figures::answer(situation) {
@@ -50,6 +53,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     let margin = vec![("rho", rho.unwrap_or(0.0)), ("running_max", load.running_max)];
     if let Some((gate, share)) = limit_before(situation) {
         return clear(margin, format!("{} holds {} of the waiting: a limit that can be moved comes first", gate.as_str(), percent(share)));
+    }
+    if let Some(unique_rho) = rho.filter(|_| load.attempts_per_request >= STORM).map(|rho| rho / load.attempts_per_request)
+        && unique_rho < SATURATED_RHO
+    {
+        return clear(margin, format!("retries make the load: each request sent once would take {} of the capacity", percent(unique_rho)));
     }
     if load.growing || saturated {
         return match contradiction(situation) {

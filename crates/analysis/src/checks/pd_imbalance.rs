@@ -1,5 +1,6 @@
 //! Prefill and decode run in separate pools, and one of them waits while the other has nothing to do.
 
+use crate::arms::load_differs;
 use crate::change::{claims_on, cost_of, hypothesis, of_action};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim};
@@ -9,7 +10,7 @@ use crate::members::Members;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::situation::Situation;
+use crate::situation::{SATURATED_RHO, Situation};
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -33,6 +34,8 @@ check! {
 
 /// A pool below half of its use has room for the other's work.
 const HALF_USED: f64 = 0.5;
+/// A pool in use for less than a quarter of the time next to one that is full has more than half of its devices to give.
+const IDLE: f64 = 0.25;
 /// Transfer from a quarter of the time to first token on is what a caller feels.
 const OF_FIRST_TOKEN: f64 = 0.25;
 
@@ -43,7 +46,7 @@ struct Pools {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
-    let pools = Pools { waiting: pool(situation, "engine.waiting"), used: used(situation) };
+    let pools = Pools { waiting: pool(situation, "engine.waiting"), used: used(situation).or_else(|| used_by_work(situation)) };
     let transfer = transfer_s(situation);
     let connector = situation
         .evidence
@@ -58,7 +61,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         }
         return unknown(situation, "nothing tells a prefill pool from a decode pool");
     }
-    if let Some(answer) = by_queue(situation, &pools) {
+    if let Some(answer) = by_queue(situation, &pools).or_else(|| by_idle(situation, &pools)) {
         return answer;
     }
     match transfer {
@@ -127,11 +130,44 @@ fn used(situation: &Situation<'_>) -> Option<(f64, f64)> {
     })
 }
 
+/// The use of one pool, and of the other by the work of both: what the same requests keep busy on as many cards that each
+/// do both. Work is conserved, so what one pool does not do the other does.
+fn used_by_work(situation: &Situation<'_>) -> Option<(f64, f64)> {
+    let cards = f64::from(situation.subject.device_count);
+    let of = |name: &str| {
+        let roles = situation.evidence.figures.by_label("gpu.busy", "role");
+        roles.into_iter().find(|(role, _)| role.to_ascii_lowercase().contains(name)).map(|(_, busy)| busy)
+    };
+    let (prefill, decode) = (of("prefill"), of("decode"));
+    let same_load = situation.other_arms().find(|arm| {
+        !load_differs(situation.evidence, arm) && arm.figures.by_label("gpu.busy", "role").is_empty() && arm.figures.typical("gpu.busy").is_some()
+    })?;
+    // Two cards, one of each kind: with more nothing says how many each pool has.
+    let whole = 2.0 * same_load.figures.typical("gpu.busy").filter(|_| cards == 2.0)?;
+    let rest = |known: f64| (whole - known).clamp(0.0, 1.0);
+    match (prefill, decode) {
+        (Some(prefill), None) => Some((prefill, rest(prefill))),
+        (None, Some(decode)) => Some((rest(decode), decode)),
+        _ => None,
+    }
+}
+
 /// Transfer time per request, and the time to first token it may sit in.
 fn transfer_s(situation: &Situation<'_>) -> Option<(f64, f64)> {
     let transfer_s = situation.evidence.figures.anywhere("kv.transfer_time").or_else(|| situation.evidence.mean("kv.transfer_time"))?;
     let ttft_s = situation.account.first_token_mean_s();
     (ttft_s > 0.0).then_some((transfer_s, ttft_s))
+}
+
+/// One pool has nothing to do while the other is at its limit, though nobody counted a queue.
+fn by_idle(situation: &Situation<'_>, pools: &Pools) -> Option<Answer> {
+    let (prefill, decode) = pools.used.filter(|_| pools.waiting.is_none())?;
+    let (hot, cold, used_hot, used_cold) =
+        if prefill >= decode { ("prefill", "decode", prefill, decode) } else { ("decode", "prefill", decode, prefill) };
+    if used_hot < SATURATED_RHO || used_cold > IDLE {
+        return None;
+    }
+    Some(Answer::Found(Box::new(found(situation, hot, cold, None, Some(used_cold)))))
 }
 
 fn by_queue(situation: &Situation<'_>, pools: &Pools) -> Option<Answer> {
@@ -143,27 +179,33 @@ fn by_queue(situation: &Situation<'_>, pools: &Pools) -> Option<Answer> {
     }
     let Some((used_prefill, used_decode)) = pools.used else {
         // A queue ten times the other's says which pool is short even without its use.
-        return (waiting >= 10.0 * waiting_cold.max(0.1)).then(|| Answer::Found(Box::new(found(situation, hot, cold, waiting, None))));
+        return (waiting >= 10.0 * waiting_cold.max(0.1)).then(|| Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), None))));
     };
     let used_cold = if hot == "prefill" { used_decode } else { used_prefill };
     if used_cold >= HALF_USED {
         let because = format!("the {hot} pool queues and the {cold} pool is in use {}: it has little room to give", percent(used_cold));
         return Some(clear(vec![("waiting", waiting), ("used_other", used_cold)], because));
     }
-    Some(Answer::Found(Box::new(found(situation, hot, cold, waiting, Some(used_cold)))))
+    Some(Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), Some(used_cold)))))
 }
 
-fn found(situation: &Situation<'_>, hot: &str, cold: &str, waiting: f64, used_cold: Option<f64>) -> Found {
+fn found(situation: &Situation<'_>, hot: &str, cold: &str, waiting: Option<f64>, used_cold: Option<f64>) -> Found {
     // The queue is the short pool's; some of it would remain with the best ratio.
     let share = [0.4, 0.8, 1.0];
     let queue_s = situation.claimable_s(Phase::Queue);
-    let claims: Vec<Claim> = claims_on(situation, Phase::Queue, share, if situation.is_typed() { Basis::Typed } else { Basis::Derived });
+    let basis = if situation.is_typed() { Basis::Typed } else { Basis::Derived };
+    let claims: Vec<Claim> = if waiting.is_some() { claims_on(situation, Phase::Queue, share, basis) } else { Vec::new() };
+    let full = waiting.map_or_else(
+        || format!("the {hot} pool is busy all the time"),
+        |waiting| format!("{} requests wait for the {hot} pool", count(waiting)),
+    );
     let idle = used_cold.map_or(String::new(), |used| format!(" while the {cold} pool is in use {}", percent(used)));
-    let mut rows: Vec<Row> = vec![figure(&format!("waiting in the {hot} pool"), waiting, "request", "by pool")];
+    let mut rows: Vec<Row> = Vec::new();
+    rows.extend(waiting.map(|waiting| figure(&format!("waiting in the {hot} pool"), waiting, "request", "by pool")));
     rows.extend(used_cold.map(|used| figure(&format!("use of the {cold} pool"), used, "ratio", "by pool")));
     Found {
-        summary: format!("{} requests wait for the {hot} pool{idle}", count(waiting)),
-        sentence: format!("The pools do not fit the load: {} requests wait for {hot} workers{idle}.", count(waiting)),
+        summary: format!("{full}{idle}"),
+        sentence: format!("The pools do not fit the load: {full}{idle}."),
         claims,
         cost: cost_of(situation, Phase::Queue, share[1]),
         evidence: rows,

@@ -12,6 +12,7 @@ use crate::phase::Phase;
 use crate::record;
 use crate::sharding::Sharding;
 use crate::situation::Situation;
+use crate::slower_arm::compare_prompts;
 use crate::words::{count, digits, percent};
 
 check! {
@@ -149,7 +150,8 @@ fn by_rows(situation: &Situation<'_>) -> Option<Idle> {
 fn by_arms(situation: &Situation<'_>, sharding: &Sharding, stages: f64) -> Option<Idle> {
     situation.other_arms().find_map(|arm| {
         let there = Sharding::read(situation.subject, arm);
-        let ratio = slowdown(situation.evidence, arm)?;
+        let by_prompt = || compare_prompts(situation.evidence, arm).map(|contrast| contrast.mine_s / contrast.theirs_s);
+        let ratio = slowdown(situation.evidence, arm).or_else(by_prompt)?;
         let is_fewer = there.devices >= 1.0 && there.devices < sharding.devices && there.pipeline <= 1.0;
         if is_fewer && there.devices * stages <= sharding.devices * 1.01 {
             let efficiency = there.devices / (sharding.devices * ratio);

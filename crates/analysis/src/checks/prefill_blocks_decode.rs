@@ -9,7 +9,7 @@ use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Quantity};
 use crate::contrast::{RUN_SPREAD, numbers};
-use crate::evidence::{Evidence, RequestRow};
+use crate::evidence::{Evidence, Figures, Point, RequestRow};
 use crate::floors::{SHARED_CHUNK_TOKENS, steps_by_size};
 use crate::law::gaps_are_steps;
 use crate::phase::Phase;
@@ -252,15 +252,24 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, itl: Movement, sm
     }
 }
 
-/// Statistics of time between tokens: the slow end and the middle, at the first vantage that has both.
-fn uneven(figures: &crate::evidence::Figures) -> Option<(f64, f64, &'static str)> {
+/// Statistics of time between tokens: the slow end and the middle, at the first vantage that has both. Where rows tell the
+/// slow end (by prompt length or load), the slowest row counts; the middle is that row's, else the run's.
+fn uneven(figures: &Figures) -> Option<(f64, f64, &'static str)> {
     const NAMES: [&str; 4] = ["client.itl", "server.itl", "client.tpot", "server.tpot"];
+    let slow_of = |get: &dyn Fn(&str) -> Option<f64>, name: &str| ["p99", "max", "p95"].iter().find_map(|of| get(&format!("{name}.{of}")));
+    let middle_of = |get: &dyn Fn(&str) -> Option<f64>, name: &str| {
+        ["p50", "mean", "min"].iter().find_map(|of| get(&format!("{name}.{of}"))).or_else(|| get(name))
+    };
     NAMES.into_iter().find_map(|name| {
-        let slow = ["p99", "max", "p95"].iter().find_map(|statistic| figures.get(&format!("{name}.{statistic}")))?;
-        let middle = ["p50", "mean", "min"]
-            .iter()
-            .find_map(|statistic| figures.get(&format!("{name}.{statistic}")))
-            .or_else(|| figures.get(name))?;
+        let whole = |full: &str| figures.get(full);
+        let rows = || {
+            let row = |point: &Point| {
+                let get = |full: &str| point.get(full);
+                Some((slow_of(&get, name)?, middle_of(&get, name).or_else(|| middle_of(&whole, name))?))
+            };
+            figures.points().filter_map(row).max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let (slow, middle) = slow_of(&whole, name).zip(middle_of(&whole, name)).or_else(rows)?;
         (middle > 0.0).then_some((slow, middle, name))
     })
 }

@@ -66,7 +66,13 @@ fn find(situation: &Situation<'_>) -> Answer {
             format!("TTFT grows by {} on the way, but pieces arrive one by one", seconds(client_s - server_s)),
         );
     }
-    if !stamped && client_was_starved(situation) != Some(false) {
+    if !stamped && client_was_starved(situation) == Some(true) {
+        return clear(
+            vec![("coalesced_share", together), ("held_s", held_s)],
+            "the client waited longer for a CPU than it ran: it reads in clumps whatever stands before it",
+        );
+    }
+    if !stamped && client_was_starved(situation).is_none() {
         return Answer::CannotTell(record::client(
             &["gateway.ttft", "proc.runqueue_wait{role=\"load_client\"}"],
             "clumps at the client come from a buffer or from a client out of CPU; neither the gateway's stamps nor the client's run queue is here",

@@ -10,7 +10,7 @@ use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
 use crate::slower_arm::{change_names, faster_arm};
-use crate::words::{count, percent, seconds};
+use crate::words::{count, percent, plural, seconds};
 
 check! {
     /// The server compiles or tunes kernels while it serves.
@@ -35,6 +35,9 @@ check! {
 /// A step this many times its median that takes as long as a compilation at least (half a second) is no batch effect: a
 /// prompt of a full budget takes some tens of decode steps.
 const OUTLIER: f64 = 50.0;
+/// Where the log names what was compiled while serving, a step this many times its median is that compilation: a prompt
+/// chunk beside a batch makes a step some times longer, not ten times.
+const OUTLIER_NAMED: f64 = 10.0;
 /// Compiling one variant takes at least about this long.
 const COMPILE_S: f64 = 0.5;
 /// Compile time below this share of the run is a warm-up that nobody feels.
@@ -51,7 +54,8 @@ fn find(situation: &Situation<'_>) -> Answer {
         .or_else(|| arm.window().map(|(from, to)| (to - from) as f64 * 1e-9))
         .filter(|whole| *whole > 0.0);
     let share = compiled.zip(whole).map(|(compiled, whole)| (compiled / whole).min(1.0));
-    let outlier = outlier(situation);
+    let named = arm.logged.get("jit_compiled").map(|logged| logged.count as f64);
+    let outlier = outlier(situation, if named.is_some() { OUTLIER_NAMED } else { OUTLIER });
     let mut rows: Vec<Evidence> = Vec::new();
     if hits + lines > 0.0 {
         rows.push(figure("recompile limit reached", hits.max(lines), "count", "log"));
@@ -75,6 +79,16 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
         return Answer::Found(Box::new(found(situation, None, rows, &words)));
     }
+    if let Some((lines, (longest, median))) = named.zip(outlier) {
+        rows.push(figure("kernels compiled while serving", lines, "count", "log"));
+        let words = format!(
+            "the log names {} compiled during inference, and single steps take {} where the median takes {}",
+            plural(lines, "kernel"),
+            seconds(longest),
+            seconds(median)
+        );
+        return Answer::Found(Box::new(found(situation, None, rows, &words)));
+    }
     if let Some((longest, median)) = outlier.filter(|_| share.is_none() && compiled.is_some_and(|compiled| compiled > 0.0)) {
         return Answer::Found(Box::new(found(
             situation,
@@ -87,7 +101,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         (Some(compiled), _) => {
             clear(vec![("compile_s", compiled)], format!("{} of compiling in the run, no more than a warm-up", seconds(compiled)))
         }
-        (None, false) if outlier.is_none() => clear(vec![("recompile_lines", 0.0)], "the log has no line about recompiling"),
+        (None, false) if outlier.is_none() && named.is_none() => clear(vec![("recompile_lines", 0.0)], "the log has no line about recompiling"),
         _ => undecided(situation, &["engine.compile_time", "the server's log"], "no log and no compile time", TRACE),
     }
 }
@@ -112,14 +126,15 @@ fn compiled_while_serving(arm: &Arm) -> Option<f64> {
 }
 
 /// The longest step and the median, where the longest is beyond any batch.
-fn outlier(situation: &Situation<'_>) -> Option<(f64, f64)> {
+fn outlier(situation: &Situation<'_>, times: f64) -> Option<(f64, f64)> {
     let figures = &situation.evidence.figures;
-    let longest = figures.get("engine.step_time.max").or_else(|| figures.get("client.itl.max"))?;
+    let longest = ["engine.step_time.max", "client.itl.max", "server.itl.max", "engine.step_time.p99", "client.itl.p99", "server.itl.p99"];
+    let longest = longest.iter().find_map(|name| figures.get(name))?;
     let median = figures
         .typical("engine.step_time")
         .or_else(|| figures.typical("client.itl"))
         .or_else(|| step_s(situation.evidence).map(|(step, _)| step))?;
-    (longest >= COMPILE_S && longest >= OUTLIER * median).then_some((longest, median))
+    (longest >= COMPILE_S && longest >= times * median).then_some((longest, median))
 }
 
 fn found(situation: &Situation<'_>, ends: Option<[f64; 3]>, rows: Vec<Evidence>, words: &str) -> Found {

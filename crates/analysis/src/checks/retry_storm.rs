@@ -8,7 +8,7 @@ use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::situation::Situation;
+use crate::situation::{SATURATED_RHO, Situation};
 use crate::words::{count, digits, percent, seconds};
 
 check! {
@@ -61,10 +61,16 @@ fn from_rows(evidence: &Arm) -> Option<Sent> {
 
 fn from_figures(situation: &Situation<'_>) -> Option<Sent> {
     let figures = &situation.evidence.figures;
-    let finished = situation.load_or_typed_requests()?;
+    let finished = situation.load_or_typed_requests().or_else(|| figures.typical("client.completed"))?;
     let retries = figures.typical("client.retries")?;
     let errors = figures.typical("client.errors").unwrap_or(0.0);
-    Some(Sent { attempts: finished + retries.max(errors), unique: finished, from: "typed" })
+    // Errors at least as many as retries are of attempts, else of requests that were given up for good.
+    let (attempts, unique) = if errors >= retries {
+        (finished + errors, finished + errors - retries)
+    } else {
+        (finished + errors + retries, finished + errors)
+    };
+    (unique > 0.0).then_some(Sent { attempts, unique, from: "typed" })
 }
 
 fn found(situation: &Situation<'_>, sent: &Sent, per_request: f64) -> Found {
@@ -73,12 +79,17 @@ fn found(situation: &Situation<'_>, sent: &Sent, per_request: f64) -> Found {
     // Work in the engine is shared by all attempts: the extra ones take their share of every step, and near saturation all
     // of the queue.
     let queue_hi = if situation.is_saturated() { 1.0 } else { (2.0 * extra).min(1.0) };
+    let is_made_by_retries = situation.rho_at_seats().is_some_and(|rho| rho / per_request < SATURATED_RHO);
     let basis = if situation.is_typed() { Basis::Typed } else { Basis::Derived };
     let claims: Vec<Claim> =
         [(Phase::Queue, queue_hi), (Phase::Api, queue_hi), (Phase::Prefill, queue_hi), (Phase::Decode, extra.max(0.5 * queue_hi))]
             .into_iter()
             .filter(|(phase, _)| situation.phase_s(*phase) > 0.0)
-            .map(|(phase, hi)| Claim { phase, what: Extent::Fraction { lo: 0.5 * extra, mid: f64::midpoint(extra, hi), hi }, basis })
+            .map(|(phase, hi)| {
+                // Where the unique requests alone leave room, nobody would wait but for the extra ones.
+                let mid = if is_made_by_retries && hi == queue_hi { hi } else { f64::midpoint(extra, hi) };
+                Claim { phase, what: Extent::Fraction { lo: 0.5 * extra, mid, hi }, basis }
+            })
             .collect();
     let timeout = evidence.settings.number("config.timeout");
     let mut rows: Vec<Evidence> =

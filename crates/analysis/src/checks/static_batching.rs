@@ -12,7 +12,7 @@ use crate::readings::peak;
 use crate::record;
 use crate::remedy::{Remedy, token_time_stays};
 use crate::situation::Situation;
-use crate::timeline::{Moment, moments};
+use crate::timeline::{Moment, moments, typed_moments};
 use crate::words::{count, digits, percent};
 
 check! {
@@ -41,6 +41,10 @@ const IDLE: f64 = 0.25;
 const DRAINED: f64 = 0.25;
 /// Drains that are no chance.
 const MIN_DRAINS: usize = 3;
+/// Served over what static batches would give, from which they are what is seen.
+const AS_BATCHES: std::ops::RangeInclusive<f64> = 0.75..=1.1;
+/// Fewer rows of gauges over time than this show no pattern.
+const MIN_ROWS: usize = 6;
 /// Engines that let requests join at every step.
 const CONTINUOUS: [&str; 4] = ["vllm", "sglang", "lmdeploy", "tgi"];
 
@@ -80,21 +84,28 @@ fn arms(situation: &Situation<'_>) -> Option<String> {
 
 fn from_timeline(situation: &Situation<'_>) -> Answer {
     let all: Vec<Moment> = situation.evidence.engines.values().flat_map(moments).collect();
+    from_moments(situation, &all, Basis::Derived)
+}
+
+fn from_moments(situation: &Situation<'_>, all: &[Moment], basis: Basis) -> Answer {
     let peak_running = all.iter().map(|moment| moment.running).fold(0.0, f64::max);
     let waits: Vec<&Moment> =
         all.iter().filter(|moment| moment.waiting >= 1.0 && moment.kv_usage.is_none_or(|usage| usage < KV_NEAR_FULL)).collect();
     let length: f64 = waits.iter().map(|moment| moment.length_s()).sum();
     let idle: f64 = waits.iter().map(|moment| (1.0 - moment.running / peak_running.max(1.0)) * moment.length_s()).sum();
     let idle = if length > 0.0 { idle / length } else { 0.0 };
-    let drains = drains(&all, peak_running);
-    if idle < IDLE || drains < MIN_DRAINS || peak_running < 2.0 {
+    let drains = drains(all, peak_running);
+    // Where nobody ever joins but into a drained batch, two drains are no chance either.
+    let joins = all.windows(2).filter(|pair| pair[1].running > pair[0].running).count();
+    let enough = drains >= MIN_DRAINS || (drains + 1 == MIN_DRAINS && joins == drains);
+    if idle < IDLE || !enough || peak_running < 2.0 {
         return clear(
             vec![("idle_seats_while_waiting", idle), ("drains", drains as f64)],
             format!("{} of the seats idle while requests wait; the batch drained {} times", percent(idle), count(drains as f64)),
         );
     }
     let why = format!("the batch drained {} times while requests waited, {} of its seats idle", count(drains as f64), percent(idle));
-    Answer::Found(Box::new(found(situation, &why, idle, Basis::Derived)))
+    Answer::Found(Box::new(found(situation, &why, idle, basis)))
 }
 
 /// Times the batch fell below a quarter of its peak with requests waiting and was then refilled at once, with no refill on the
@@ -127,6 +138,13 @@ fn idle_by_gauges(situation: &Situation<'_>) -> Option<f64> {
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let figures = &situation.evidence.figures;
+    let rows = typed_moments(figures);
+    if rows.len() >= MIN_ROWS {
+        return from_moments(situation, &rows, Basis::Typed);
+    }
+    if let Some((why, idle)) = by_longest(situation) {
+        return Answer::Found(Box::new(found(situation, &why, idle, Basis::Typed)));
+    }
     let drained = figures.get("engine.running.min").zip(figures.highest("engine.running")).is_some_and(|(low, high)| low <= DRAINED * high);
     let room = situation.load.kv_usage_max.is_none_or(|usage| usage < KV_NEAR_FULL);
     match idle_by_gauges(situation) {
@@ -143,6 +161,33 @@ fn from_figures(situation: &Situation<'_>) -> Answer {
             None,
         )),
     }
+}
+
+/// What is served is what batches give that wait for their longest output, clearly less than joining ones would give:
+/// seats over longest output times time per token, instead of seats over mean output times the same.
+fn by_longest(situation: &Situation<'_>) -> Option<(String, f64)> {
+    let figures = &situation.evidence.figures;
+    let (mean, longest) = (figures.get("server.output_tokens.mean")?, figures.get("server.output_tokens.max")?);
+    let token_s =
+        ["engine.step_time", "client.tpot", "client.itl", "server.tpot", "server.itl"].iter().find_map(|name| figures.anywhere(name))?;
+    let seats = situation.load.seats.or_else(|| peak(situation.evidence, "engine.running"))?;
+    let served =
+        figures.anywhere("client.throughput.requests").or_else(|| Some(figures.anywhere("client.throughput.output")? / mean.max(1.0)))?;
+    let crowded = crate::readings::left_out(situation).is_some()
+        || crate::readings::offered(situation.evidence).is_some_and(|offered| offered > seats);
+    let expected = seats / (longest * token_s);
+    let idle = 1.0 - mean / longest;
+    // Prompts and hand-over come on top of the steps, so batches serve a little less than that, never more.
+    (crowded && idle >= IDLE && seats > 1.0 && AS_BATCHES.contains(&(served / expected))).then(|| {
+        let why = format!(
+            "{} req/s are served, what batches of {} give that wait for their longest output of {} tokens; the mean is {}",
+            digits(served),
+            count(seats),
+            count(longest),
+            count(mean)
+        );
+        (why, idle)
+    })
 }
 
 fn found(situation: &Situation<'_>, why: &str, idle: f64, basis: Basis) -> Found {

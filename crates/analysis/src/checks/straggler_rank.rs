@@ -6,7 +6,7 @@ use crate::claims::Basis;
 use crate::members::Members;
 use crate::phase::Phase;
 use crate::record;
-use crate::sharding::{Collectives, Sharding, without_collectives};
+use crate::sharding::{Collectives, Sharding, communication_by_rank, has_attention_copies, is_communication, kernels_by_rank, without_collectives};
 use crate::situation::Situation;
 use crate::words::{digits, percent};
 
@@ -54,7 +54,7 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(vec![("devices", 1.0)], why);
     }
     let sharding = Sharding::read(situation.subject, situation.evidence);
-    if let Some(late) = by_time(situation).or_else(|| by_waiting(situation)).or_else(|| by_clock(situation)) {
+    if let Some(late) = by_time(situation).or_else(|| by_kernels(situation)).or_else(|| by_waiting(situation)).or_else(|| by_clock(situation)) {
         return Answer::Found(Box::new(found(situation, &late)));
     }
     if let Some(members) = TIMES
@@ -103,7 +103,7 @@ fn by_rank(situation: &Situation<'_>, quantity: &str) -> Option<Members> {
 fn has_unequal_work(situation: &Situation<'_>) -> bool {
     let sharding = Sharding::read(situation.subject, situation.evidence);
     let told = ["engine.rank_tokens", "engine.step_tokens"].iter().any(|name| Members::read(situation.evidence, name).is_some());
-    let may_differ = (sharding.expert || sharding.data > 1.0) && !told;
+    let may_differ = (sharding.expert || sharding.data > 1.0 || has_attention_copies(situation.evidence)) && !told;
     may_differ
         || ["engine.rank_tokens", "engine.step_tokens"]
             .iter()
@@ -127,9 +127,27 @@ fn by_time(situation: &Situation<'_>) -> Option<Late> {
     })
 }
 
+/// The same kernels take longer on one rank, and each step as much longer.
+fn by_kernels(situation: &Situation<'_>) -> Option<Late> {
+    let members = kernels_by_rank(situation.evidence, |category| !is_communication(category))?;
+    let (rank, value, median) = alone_above(&members)?;
+    let step_s = situation.evidence.figures.typical("engine.step_time").or_else(|| situation.evidence.figures.typical("client.tpot"));
+    let waited = (value - median) / step_s.unwrap_or(value).max(value);
+    (waited >= BEHIND && !has_unequal_work(situation)).then(|| Late {
+        what: format!("rank {rank} takes {} times the others' time for the same kernels", digits(value / median)),
+        rank,
+        waited,
+        value,
+        median,
+        unit: "s",
+        basis: Basis::Derived,
+    })
+}
+
 /// The late rank waits least: everybody is there when it arrives.
 fn by_waiting(situation: &Situation<'_>) -> Option<Late> {
-    let members = ["comm.skew", "comm.time", "comm.exposed_time"].iter().find_map(|name| by_rank(situation, name))?;
+    let names = ["comm.skew", "comm.time", "comm.exposed_time", "kernel.sync_wait"];
+    let members = names.iter().find_map(|name| by_rank(situation, name)).or_else(|| communication_by_rank(situation.evidence))?;
     let (rank, least) = members.coldest()?.clone();
     let median = members.median();
     let others = members.each.iter().filter(|(name, _)| *name != rank).map(|(_, value)| *value);

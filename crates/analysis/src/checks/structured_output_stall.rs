@@ -3,7 +3,7 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Quantity};
-use crate::contrast::{better_arm, texts};
+use crate::contrast::{better_arm, better_tail, texts};
 use crate::evidence::Evidence;
 use crate::gates::Gate;
 use crate::phase::Phase;
@@ -186,7 +186,8 @@ fn waiting(situation: &Situation<'_>) -> Option<Stall> {
 fn arms(situation: &Situation<'_>) -> Option<Stall> {
     const KEY: &str = "config.structured_output_backend";
     backend(situation)?;
-    let better = better_arm(situation, |arm| texts(situation.evidence, arm, KEY).is_some())?;
+    let differs = |arm: &Evidence| texts(situation.evidence, arm, KEY).is_some();
+    let Some(better) = better_arm(situation, differs) else { return slow_end(situation, differs) };
     let phase = if better.is_first_token() || situation.claimable_s(Phase::Queue) > 0.0 { Phase::Queue } else { Phase::Decode };
     let saved = better.saved();
     let sized = situation.claimable_s(phase) > 0.0;
@@ -196,6 +197,19 @@ fn arms(situation: &Situation<'_>) -> Option<Stall> {
         claims: if sized { vec![claim] } else { Vec::new() },
         wait_s: saved * situation.claimable_s(Phase::Queue),
         rows: vec![figure(better.quantity, better.here, "", "this arm"), figure(better.quantity, better.there, "", &better.arm.run_name)],
+    })
+}
+
+/// The same for reports that give only the slow end: which request meets a costly grammar is chance, so the middle may
+/// not move at all. Nothing sizes the typical request then.
+fn slow_end(situation: &Situation<'_>, differs: impl Fn(&Evidence) -> bool) -> Option<Stall> {
+    const TIMES: [&str; 6] = ["client.itl", "server.itl", "client.tpot", "client.ttft", "client.e2e", "server.e2e"];
+    let (arm, name, mine, theirs) = better_tail(situation, &TIMES, differs)?;
+    Some(Stall {
+        why: format!("{name} is {} with this backend, {} with another or none (\"{}\")", seconds(mine), seconds(theirs), arm.run_name),
+        claims: Vec::new(),
+        wait_s: 0.0,
+        rows: vec![figure(&name, mine, "s", "this arm"), figure(&name, theirs, "s", &arm.run_name)],
     })
 }
 

@@ -3,16 +3,18 @@
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
-use crate::contrast::{Contrast, RUN_SPREAD, better_arm, numbers};
-use crate::evidence::Evidence;
+use crate::contrast::{Contrast, RUN_SPREAD, better_arm, better_row, numbers};
+use crate::decode_bound::bandwidth;
+use crate::evidence::{Evidence, Figures, Point};
 use crate::gates::Gate;
 use crate::phase::Phase;
 use crate::predict::Movement;
-use crate::readings::{left_out, peak, typical};
+use crate::prefill_rate::{peak as peak_flops, utilization};
+use crate::readings::{left_out, offered, peak, typical};
 use crate::record;
 use crate::remedy::Remedy;
 use crate::situation::Situation;
-use crate::words::{count, percent};
+use crate::words::{count, percent, seconds};
 
 check! {
     /// Steps are full to their token budget (`max_num_batched_tokens`, chunk size) while prompts wait.
@@ -38,6 +40,14 @@ check! {
 const GATE_SHARE: f64 = 0.5;
 /// A step this close to its budget spent it (attribution, section 2).
 const SPENT: f64 = 0.98;
+/// Prompt throughput saturates at about three times the ridge: at 512 tokens on a device whose ridge is 153.
+const SATURATES: f64 = 3.0;
+/// The lowest ridge of any server device at 16 bits, tokens; experts of which a token touches few only raise it.
+const LEAST_RIDGE: f64 = 150.0;
+/// Pieces from which the last, unfilled one no longer matters.
+const MANY_PIECES: f64 = 16.0;
+/// Arithmetic in use from which larger pieces gain little: large matrix products reach 0.6 to 0.8 of the peak.
+const WELL_USED: f64 = 0.4;
 /// A larger step counts as gaining from this throughput ratio (attribution, section 2).
 const GAIN: f64 = 1.05;
 
@@ -101,11 +111,65 @@ fn from_figures(situation: &Situation<'_>, budget: Option<f64>) -> Answer {
         let saved = better.saved();
         return Answer::Found(Box::new(found(situation, budget.unwrap_or(0.0), &why, claims(situation, 0.6 * saved, saved), 0.0)));
     }
+    if let Some(row) = better_row(&evidence.figures, "config.max_num_batched_tokens").filter(|_| !gaps_grow_in_rows(&evidence.figures)) {
+        let why = format!("with a larger token budget the same load is {:.1} times as fast ({})", row.ratio, row.text());
+        return Answer::Found(Box::new(found(situation, row.setting.0, &why, Vec::new(), 0.0)));
+    }
+    if let Some(answer) = budget.and_then(|budget| lone_prompt(situation, budget)) {
+        return answer;
+    }
     Answer::CannotTell(record::scrapes(
         &["engine.step_tokens", "config.max_num_batched_tokens", "engine.waiting"],
         "nothing says how full steps are",
         None,
     ))
+}
+
+/// A prompt that nobody shares steps with, cut into many steps too small to use the device: small pieces protect other
+/// streams, and there are none. Reading the weights and starting the step are paid for each piece.
+fn lone_prompt(situation: &Situation<'_>, budget: f64) -> Option<Answer> {
+    let evidence = situation.evidence;
+    let alone = offered(evidence).or_else(|| peak(evidence, "engine.running")).is_some_and(|load| load < 1.5);
+    let cached = evidence.figures.anywhere("server.cached_tokens").unwrap_or(0.0);
+    let prompt = evidence.figures.anywhere("server.prompt_tokens")? - cached;
+    let pieces = prompt / budget;
+    let full = typical(evidence, "engine.step_tokens").is_none_or(|tokens| tokens >= SPENT * budget);
+    let enough = SATURATES * ridge_tokens(situation);
+    if !alone || !full || pieces < MANY_PIECES || budget >= enough || situation.subject.device == "CPU" {
+        return None;
+    }
+    if let Some(used) = utilization(situation.subject, evidence).filter(|&used| used >= WELL_USED) {
+        return Some(clear(
+            vec![("arithmetic_used", used)],
+            format!("pieces of {} tokens use {} of the device's arithmetic already", count(budget), percent(used)),
+        ));
+    }
+    let first_s = situation.account.first_token_mean_s().max(situation.phase_s(Phase::Prefill));
+    let took = if first_s > 0.0 { format!(", {} each", seconds(first_s / pieces)) } else { String::new() };
+    let why = format!(
+        "a prompt of {} tokens that nothing shares steps with takes {} steps of {}{took}; the device needs about {} tokens in a step",
+        count(prompt),
+        count(pieces.ceil()),
+        count(budget),
+        count(enough)
+    );
+    Some(Answer::Found(Box::new(found(situation, budget, &why, Vec::new(), 0.0))))
+}
+
+/// Tokens in a step from which arithmetic and not the reading of 16-bit weights sets its time.
+fn ridge_tokens(situation: &Situation<'_>) -> f64 {
+    let known = peak_flops(situation.subject, situation.evidence).zip(bandwidth(situation.subject, situation.evidence));
+    known.map_or(LEAST_RIDGE, |((flops, _), (bytes_per_s, ..))| model::roofline::ridge_batch(flops, bytes_per_s, 2.0)).max(LEAST_RIDGE)
+}
+
+/// In a sweep over the budget the slowest gaps grow with it: a trade.
+fn gaps_grow_in_rows(figures: &Figures) -> bool {
+    ["client.itl.p99", "client.tpot.p99", "server.itl.p99", "client.itl.max"].iter().any(|name| {
+        let row = |point: &Point| Some((point.typical("config.max_num_batched_tokens")?, point.get(name)?));
+        let mut rows: Vec<(f64, f64)> = figures.points().filter_map(row).collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rows.first().zip(rows.last()).is_some_and(|(least, most)| most.1 >= RUN_SPREAD * least.1)
+    })
 }
 
 /// The slowest gaps between tokens are clearly longer in the other arm.

@@ -32,6 +32,8 @@ check! {
 const FAR_BELOW: f64 = 0.25;
 /// Symptoms about throughput; a quiet night is no problem of anybody's (attribution, section 6).
 const ABOUT_THROUGHPUT: [&str; 2] = ["throughput_plateau", "busy_but_slow"];
+/// A middle this close to the largest value says that the number stands.
+const STANDS: f64 = 0.9;
 
 fn find(situation: &Situation<'_>) -> Answer {
     let load = &situation.load;
@@ -72,7 +74,7 @@ fn find(situation: &Situation<'_>) -> Answer {
             format!("{} run of {} that may{why}", count(running), count(seats)),
         );
     }
-    Answer::Found(Box::new(found(situation, running, seats)))
+    Answer::Found(Box::new(found(situation, running, seats, is_closed_loop(situation))))
 }
 
 /// It never owns a request's time.
@@ -80,8 +82,21 @@ fn at_most(situation: &Situation<'_>) -> Option<f64> {
     situation.evidence.has_timeline().then_some(0.0)
 }
 
-fn found(situation: &Situation<'_>, running: f64, seats: f64) -> Found {
-    let why = format!("at most {} of {} requests run and nobody waits", count(running), count(seats));
+/// Running stands at one number far below the seats, nobody waits, and nobody states how many are offered: a closed loop
+/// of that many callers, whose next request comes only when one is done. Where the number of callers is stated the user
+/// knows it, and asks for something else.
+fn is_closed_loop(situation: &Situation<'_>) -> bool {
+    let figures = &situation.evidence.figures;
+    let stated = ABOUT_THROUGHPUT.contains(&situation.subject.stated_symptom.as_str()) && offered(situation.evidence).is_none();
+    let nobody_waits = figures.highest("engine.waiting") == Some(0.0);
+    let usual = ["engine.running.p50", "engine.running.min", "engine.running.mean"].iter().find_map(|name| figures.get(name));
+    let stands = usual.zip(figures.get("engine.running.max")).is_some_and(|(usual, most)| most > 1.5 && usual >= STANDS * most);
+    stated && nobody_waits && stands && !situation.evidence.has_timeline()
+}
+
+fn found(situation: &Situation<'_>, running: f64, seats: f64, closed_loop: bool) -> Found {
+    let loop_of = if closed_loop { format!(": {} is where the callers stop", count(running)) } else { String::new() };
+    let why = format!("at most {} of {} requests run and nobody waits{loop_of}", count(running), count(seats));
     let now = situation.evidence.figures.typical("client.throughput.output");
     let hypothesis = Remedy::outside("load", "offer more requests at once")
         .moves(
@@ -100,7 +115,7 @@ fn found(situation: &Situation<'_>, running: f64, seats: f64) -> Found {
         ],
         hypotheses: vec![hypothesis],
         falsified_by: "more requests at once without more throughput".into(),
-        context_only: true,
+        context_only: !closed_loop,
         ..Found::default()
     }
 }

@@ -62,6 +62,13 @@ fn typical(figures: &BTreeMap<String, Figure>, quantity: &str) -> Option<f64> {
     TYPICAL.iter().find_map(|statistic| get(statistic)).or_else(|| Some(f64::midpoint(get(".min")?, get(".max")?)))
 }
 
+/// Statistics from the largest down.
+const HIGH: [&str; 7] = [".max", ".p99", ".p95", ".p90", "", ".p50", ".mean"];
+
+fn highest(figures: &BTreeMap<String, Figure>, quantity: &str) -> Option<f64> {
+    HIGH.iter().find_map(|statistic| figures.get(&format!("{quantity}{statistic}"))).map(|figure| figure.value)
+}
+
 impl Figures {
     /// A figure by full name, with its labels where it is about a part: `proc.frame_share{part="ipc",role="engine_core"}`.
     pub fn get(&self, name: &str) -> Option<f64> {
@@ -93,10 +100,10 @@ impl Figures {
         self.typical(quantity).or_else(|| self.points.values().find_map(|point| point.typical(quantity)))
     }
 
-    /// Like [`typical`](Self::typical), else the largest over sweep points, else `.max`, `.p95`, `.p99`.
+    /// The largest that anybody states: of the whole run or of a row its highest statistic.
     pub fn highest(&self, quantity: &str) -> Option<f64> {
-        let whole = [".max", ".p99", ".p95", "", ".p50", ".mean"].iter().find_map(|statistic| self.get(&format!("{quantity}{statistic}")));
-        let swept = self.points.values().filter_map(|point| point.get(quantity)).reduce(f64::max);
+        let whole = highest(&self.whole, quantity);
+        let swept = self.points.values().filter_map(|point| highest(&point.figures, quantity)).reduce(f64::max);
         match (whole, swept) {
             (Some(whole), Some(swept)) => Some(whole.max(swept)),
             (found, None) | (None, found) => found,

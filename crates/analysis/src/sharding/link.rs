@@ -1,6 +1,6 @@
 //! A link that does less than it can: measured bandwidth or calls, lanes of a slot, or a path named by setting or log.
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Point};
 use crate::situation::Situation;
 use crate::words::{count, digits, seconds};
 
@@ -55,8 +55,12 @@ fn by_bandwidth(situation: &Situation<'_>) -> Option<SlowLink> {
 
 fn by_call(situation: &Situation<'_>) -> Option<SlowLink> {
     let figures = &situation.evidence.figures;
-    let (call_s, bytes) = figures.typical("comm.call_time").zip(figures.typical("comm.call_bytes"))?;
-    let skew_s = figures.typical("comm.skew").unwrap_or(0.0).min(call_s);
+    let whole = || Some((figures.typical("comm.call_bytes")?, figures.typical("comm.call_time")?, figures.typical("comm.skew")));
+    let row = |row: &Point| Some((row.typical("comm.call_bytes")?, row.typical("comm.call_time")?, row.typical("comm.skew")));
+    // Large messages tell of the link, small ones of its latency.
+    let largest = || figures.points().filter_map(row).max_by(|a, b| a.0.total_cmp(&b.0));
+    let (bytes, call_s, skew) = whole().or_else(largest)?;
+    let skew_s = skew.unwrap_or(0.0).min(call_s);
     let typed_link = figures.anywhere("comm.link_bandwidth").map(|link| bytes / (0.4 * link));
     let best_s = device_cost(situation).map(|cost| cost.time_s(bytes)).or(typed_link.filter(|_| bytes >= LARGE_MESSAGE_BYTES))?;
     let moving_s = call_s - skew_s;

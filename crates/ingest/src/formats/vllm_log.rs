@@ -27,8 +27,12 @@ const PERIOD_NS: i64 = 10 * SECOND_NS;
 const MAX_MESSAGE_BYTES: usize = 256 << 10;
 
 fn sniff(probe: &Probe<'_>) -> Confidence {
-    if matches!(probe.first_byte(), None | Some(b'{' | b'<')) || !vllm_log::is_vllm(probe.head) {
+    if matches!(probe.first_byte(), None | Some(b'{' | b'<')) {
         return Confidence::No;
+    }
+    if !vllm_log::is_vllm(probe.head) {
+        let is_of_its_form = probe.lines().take(200).any(|line| has_its_form(&without_colors(&String::from_utf8_lossy(line))));
+        return if is_of_its_form { Confidence::Likely } else { Confidence::No };
     }
     let stamped = probe.lines().take(200).filter(|line| split(&String::from_utf8_lossy(line)).stamp.is_some()).count();
     if stamped > 0 { Confidence::Sure } else { Confidence::Likely }
@@ -93,6 +97,20 @@ fn split(line: &str) -> Split<'_> {
         _ => ("", rest),
     };
     Split { process, level, stamp: Some(stamp), file, message: message.strip_prefix(' ').unwrap_or(message) }
+}
+
+/// `INFO 11-30 11:03:39 [config.py:104] ...`: a few lines cut from a log have its form, if none of its usual texts. People
+/// cut the time as well: `INFO [config.py:104] ...`.
+fn has_its_form(line: &str) -> bool {
+    if !split(line).file.is_empty() {
+        return true;
+    }
+    let place = LEVELS.iter().find_map(|level| line.strip_prefix(level)?.strip_prefix(" ["));
+    let place = place.and_then(|rest| rest.split_once("] ")).map_or("", |(place, _)| place);
+    place.split_once(".py:").is_some_and(|(file, number)| {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/');
+        !file.is_empty() && file.len() < 80 && file.chars().all(is_name) && number.parse::<u32>().is_ok()
+    })
 }
 
 /// ` 11-30 11:03:39`.
@@ -232,6 +250,16 @@ mod tests {
         }
         for line in ["INFO:     127.0.0.1:48370 - \"POST /v1/completions HTTP/1.1\" 200 OK", "", "INFO 1", "INFO é1-30 11:03:39 x"] {
             assert_eq!(split(line).stamp, None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_few_lines_cut_from_a_log_are_known_by_their_form() {
+        for line in ["INFO 07-22 09:14:41 [cuda.py:275] Using Flash Attention backend.", "WARNING [config/model.py:960] text"] {
+            assert!(has_its_form(line), "{line}");
+        }
+        for line in ["[2025-11-12 10:02:11] Decode batch, #running-req: 24", "INFO [main] text", "INFO [a b.py:1] text", "INFO 07-22 text"] {
+            assert!(!has_its_form(line), "{line}");
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::evidence::Point;
 use crate::gates::{KV_NEAR_FULL, at_cap};
 use crate::readings::{by_load, knee, offered, peak, throughput};
 use crate::situation::Situation;
+use crate::timeline::{Moment, typed_moments};
 
 /// More seats that did better.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +48,20 @@ fn by_arms(situation: &Situation<'_>) -> Option<MoreSeats> {
     let filled = peak(here, "engine.running").is_none_or(|running| at_cap(running, cap));
     let demanded = offered(here).is_none_or(|offered| offered > cap);
     (filled && demanded).then(|| MoreSeats { cap, more, ratio: better.ratio, by: better.text() })
+}
+
+/// Share of the seats that stands empty on average while requests wait, from rows over time or from a mean beside a
+/// lowest or median wait.
+pub(super) fn idle_while_waiting(situation: &Situation<'_>, cap: f64) -> Option<f64> {
+    let figures = &situation.evidence.figures;
+    let rows: Vec<Moment> = typed_moments(figures).into_iter().filter(|moment| moment.waiting >= 1.0).collect();
+    let length: f64 = rows.iter().map(Moment::length_s).sum();
+    if rows.len() >= 3 && length > 0.0 {
+        return Some(1.0 - rows.iter().map(|moment| moment.running * moment.length_s()).sum::<f64>() / length / cap);
+    }
+    let waits =
+        ["engine.waiting.min", "engine.waiting.p50"].iter().find_map(|name| figures.get(name)).is_some_and(|waiting| waiting >= 1.0);
+    figures.get("engine.running.mean").filter(|_| waits).map(|mean| 1.0 - mean / cap)
 }
 
 /// Where running stands although more is offered and requests wait in the engine: a limit nobody names. A limit outside

@@ -3,6 +3,7 @@
 //! | line | becomes |
 //! |---|---|
 //! | `torch._dynamo hit config.recompile_limit (8)` | `engine.recompile_limit_hits`, log `recompile` with the limit and the rank |
+//! | `Triton kernel JIT compilation during inference: NAME` | log `jit_compiled` with the kernel |
 //! | `Using a slow tokenizer` | log `slow_tokenizer`, `config.slow_tokenizer` |
 //! | `Using default MoE config`, `Using default ... kernel config` | log `moe_default_config`, `default_kernel_config` |
 //! | NCCL's `via NET/Socket`, `via P2P/...`, `via SHM` | `comm.transport`, the slowest one seen; log `transport` |
@@ -20,6 +21,7 @@ pub(crate) const LINES: &[Known] = &[
     known("hit config.recompile_limit", recompile),
     known("hit config.cache_size_limit", recompile),
     known("torch._dynamo hit", recompile),
+    known("JIT compilation during inference", jit_compiled),
     known("Using a slow tokenizer", slow_tokenizer),
     known("Using default MoE config", moe_config),
     known("Using default W", kernel_config),
@@ -55,6 +57,14 @@ fn recompile(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<
     let own = log_labels(builder, "0", &[]);
     count(message, state, builder, "engine.recompile_limit_hits", &own, 1.0);
     log(message, builder, "recompile", &fields);
+    true
+}
+
+/// `Triton kernel JIT compilation during inference: expand_kernel. This causes a latency spike; ...`
+fn jit_compiled(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let is_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let rest = message.text.split("during inference: ").nth(1).unwrap_or_default();
+    log(message, builder, "jit_compiled", &[("kernel", rest.chars().take(60).take_while(is_name).collect())]);
     true
 }
 

@@ -30,6 +30,7 @@ pub(super) const LINES: &[Known] = &[
     known("Using FlashAttention version ", flash_attention),
     known("MLA prefill backend", mla_prefill),
     known("quantization is not fully optimized", slow_quantization),
+    known("explicitly, so forcing ", slower_quantization),
     known("does not have native support for FP8", weight_only_fp8),
     known("is using nccl==", nccl),
     known("swap space", swap_space),
@@ -157,6 +158,14 @@ fn mla_prefill(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_
 fn slow_quantization(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let name = message.text.split(" quantization is not").next().and_then(|head| head.split_whitespace().last()).unwrap_or_default();
     log(message, builder, "slow_quantization", &[("name", name.chars().take(40).collect())]);
+    true
+}
+
+/// `Detected that the model can run with awq_marlin, however you specified quantization=awq explicitly, so forcing awq.`
+fn slower_quantization(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let short = |name: &str| name.trim_end_matches(['.', ',']).chars().take(40).collect::<String>();
+    let (Some(to), Some(from)) = (word_after(message.text, "can run with "), word_after(message.text, "so forcing ")) else { return false };
+    log(message, builder, "slower_quantization", &[("name", short(from)), ("faster", short(to))]);
     true
 }
 

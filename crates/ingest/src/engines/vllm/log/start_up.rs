@@ -21,6 +21,8 @@ pub(super) const LINES: &[Known] = &[
     known("Graph capturing finished in ", graphs_captured),
     known("attention backend", attention_backend),
     known("Attention backend", attention_backend),
+    known("AttentionBackendEnum.", attention_backend),
+    known("Forcing ", attention_forced),
     known("Enforce eager set", eager),
     known("Chunked prefill is enabled with max_num_batched_tokens=", chunk_size),
     known("Using max model len ", model_len),
@@ -224,6 +226,17 @@ fn attention_backend(message: &Message<'_>, _: &mut LogState, builder: &mut Buil
     }
     dump(message, builder, "config.attention_backend", &name);
     log(message, builder, "attention_backend", &[("name", name)]);
+    true
+}
+
+/// `Gemma4 model has heterogeneous head dimensions. Forcing TRITON_ATTN backend to prevent ...`: not the one for the device.
+fn attention_forced(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
+    let rest = message.text.split("Forcing ").nth(1).unwrap_or_default();
+    let Some(name) = rest.split(" backend").next().filter(|name| rest.contains(" backend") && name.contains("ATTN") && name.len() < 60) else {
+        return false;
+    };
+    dump(message, builder, "config.attention_backend", name);
+    log(message, builder, "attention_forced", &[("name", name.to_string())]);
     true
 }
 
