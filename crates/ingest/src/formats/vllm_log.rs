@@ -12,7 +12,7 @@ use capture::Severity;
 use crate::builder::Builder;
 use crate::civil::Civil;
 use crate::clocks::SECOND_NS;
-use crate::engines::log::{LogState, Message, common};
+use crate::engines::log::{LogState, Message, any_server};
 use crate::engines::vllm_log;
 use crate::formats::log_clock::{self, LogTimes, NO_YEAR};
 use crate::formats::{Confidence, Format, Probe, Stage};
@@ -164,7 +164,7 @@ impl LogReader {
             Some(stamp) => self.stamp(stamp, builder),
             None => self.last_stamp.unwrap_or(self.unstamped * PERIOD_NS),
         };
-        let rank = common::rank_of(line);
+        let rank = any_server::rank_of(line);
         let message = Message { t_ns, level: split.level, file: split.file, rank, text: split.message, line: number };
         if vllm_log::message(&message, &mut self.state, builder) {
             self.known += 1;
@@ -258,7 +258,8 @@ mod tests {
         for line in ["INFO 07-22 09:14:41 [cuda.py:275] Using Flash Attention backend.", "WARNING [config/model.py:960] text"] {
             assert!(has_its_form(line), "{line}");
         }
-        for line in ["[2025-11-12 10:02:11] Decode batch, #running-req: 24", "INFO [main] text", "INFO [a b.py:1] text", "INFO 07-22 text"] {
+        for line in ["[2025-11-12 10:02:11] Decode batch, #running-req: 24", "INFO [main] text", "INFO [a b.py:1] text", "INFO 07-22 text"]
+        {
             assert!(!has_its_form(line), "{line}");
         }
     }
