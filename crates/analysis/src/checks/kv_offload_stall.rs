@@ -38,7 +38,7 @@ check! {
     /// ## When this is wrong
     /// Deferred requests without a connector (grammars, adapters); a link that carries model weights (`host_link_bound`); the
     /// transfer between prefill and decode pools.
-    id: "kv_offload_stall", layer: Memory, rank: 33, phases: [Queue, Prefill], bound: "network", validated_on: "typed", run: find,
+    id: "kv_offload_stall", layer: Memory, rank: 33, phases: [Queue, Prefill, Api], bound: "network", validated_on: "typed", run: find,
 }
 
 /// Deferred waiting that counts as the queue's gate (attribution, section 6).
@@ -159,8 +159,8 @@ fn slower_than_computing(situation: &Situation<'_>, first_s: f64) -> Option<(Str
 
 /// Fetching passes before the request is scheduled; where the queue was not given by itself it is part of first-token time.
 fn claims(situation: &Situation<'_>, transfer_s: f64) -> Vec<Claim> {
-    let phase =
-        if situation.phase_s(Phase::Queue) > 0.0 || situation.phase_s(Phase::Prefill) <= 0.0 { Phase::Queue } else { Phase::Prefill };
+    // Blocks come while a request waits, while its prompt is computed, or between the two, which few engines time.
+    let phase = situation.roomiest(&[Phase::Queue, Phase::Prefill, Phase::Api]).unwrap_or(Phase::Queue);
     let share = situation.share_of(phase, transfer_s);
     if share <= 0.0 {
         Vec::new()

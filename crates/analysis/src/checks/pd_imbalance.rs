@@ -140,7 +140,9 @@ fn used_by_work(situation: &Situation<'_>) -> Option<(f64, f64)> {
     };
     let (prefill, decode) = (of("prefill"), of("decode"));
     let same_load = situation.other_arms().find(|arm| {
-        !load_differs(situation.evidence, arm) && arm.figures.by_label("gpu.busy", "role").is_empty() && arm.figures.typical("gpu.busy").is_some()
+        !load_differs(situation.evidence, arm)
+            && arm.figures.by_label("gpu.busy", "role").is_empty()
+            && arm.figures.typical("gpu.busy").is_some()
     })?;
     // Two cards, one of each kind: with more nothing says how many each pool has.
     let whole = 2.0 * same_load.figures.typical("gpu.busy").filter(|_| cards == 2.0)?;
@@ -179,7 +181,8 @@ fn by_queue(situation: &Situation<'_>, pools: &Pools) -> Option<Answer> {
     }
     let Some((used_prefill, used_decode)) = pools.used else {
         // A queue ten times the other's says which pool is short even without its use.
-        return (waiting >= 10.0 * waiting_cold.max(0.1)).then(|| Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), None))));
+        return (waiting >= 10.0 * waiting_cold.max(0.1))
+            .then(|| Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), None))));
     };
     let used_cold = if hot == "prefill" { used_decode } else { used_prefill };
     if used_cold >= HALF_USED {

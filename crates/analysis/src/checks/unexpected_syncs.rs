@@ -45,7 +45,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     if is_cpu(situation) {
         return clear(Vec::new(), "host and device are one: nothing to wait for");
     }
-    let wait = figure_of(figures, "kernel.sync_wait");
+    // Told rank by rank, what even the busiest one waits is a wait for the device; the rest is waiting for other ranks.
+    let of_ranks = figures.points().filter(|point| point.get("proc.rank").is_some()).filter_map(|point| point.typical("kernel.sync_wait"));
+    let wait = of_ranks.reduce(f64::min).or_else(|| figure_of(figures, "kernel.sync_wait"));
     let step = step_s(arm).map(|(step, _)| step);
     let (Some(wait), Some(step)) = (wait, step) else {
         return undecided(
