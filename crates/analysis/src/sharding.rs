@@ -236,7 +236,8 @@ pub fn communication_by_rank(evidence: &Evidence) -> Option<Members> {
 pub fn kernels_by_rank(evidence: &Evidence, is_of: impl Fn(&str) -> bool) -> Option<Members> {
     let mut sums: std::collections::BTreeMap<String, f64> = std::collections::BTreeMap::new();
     for (name, figure) in evidence.figures.iter() {
-        let Some((_, text)) = name.split_once('{').filter(|(head, _)| matches!(*head, "kernel.time" | "kernel.time.mean" | "kernel.time.p50"))
+        let Some((_, text)) =
+            name.split_once('{').filter(|(head, _)| matches!(*head, "kernel.time" | "kernel.time.mean" | "kernel.time.p50"))
         else {
             continue;
         };

@@ -19,7 +19,13 @@ pub(super) fn read(evidence: &Evidence, baseline: Option<&Evidence>) -> RequestA
 /// The sweep row an account is of: the most concurrent one with that figure, else the one on the most threads, else the
 /// slowest.
 pub(crate) fn loaded_row<'e>(figures: &'e Figures, quantity: &str) -> Option<&'e Point> {
-    let load = |point: &Point| point.typical("client.concurrency").or_else(|| point.typical("client.request_rate")).or_else(|| point.typical("proc.threads")).unwrap_or(0.0);
+    let load = |point: &Point| {
+        point
+            .typical("client.concurrency")
+            .or_else(|| point.typical("client.request_rate"))
+            .or_else(|| point.typical("proc.threads"))
+            .unwrap_or(0.0)
+    };
     let size = |point: &Point| point.typical(quantity).unwrap_or(0.0);
     figures
         .points()

@@ -75,9 +75,7 @@ fn find(situation: &Situation<'_>) -> Answer {
 /// Ranks meet in every layer where experts are shared or attention alone is data-parallel.
 fn meets_in_layers(situation: &Situation<'_>, sharding: &Sharding) -> bool {
     let experts = situation.evidence.figures.typical("model.experts").is_some_and(|experts| experts > 1.0);
-    sharding.expert
-        || has_attention_copies(situation.evidence)
-        || (sharding.data > 1.0 && (experts || !has_no_experts(situation)))
+    sharding.expert || has_attention_copies(situation.evidence) || (sharding.data > 1.0 && (experts || !has_no_experts(situation)))
 }
 
 fn has_no_experts(situation: &Situation<'_>) -> bool {

@@ -214,7 +214,12 @@ fn old_kernels(situation: &Situation<'_>) -> Option<String> {
 fn forced(situation: &Situation<'_>) -> Found {
     let words = "the log says that the model can run with faster kernels, and that the setting of its number format rules them out";
     let sentence = format!("Matrix kernels are not the fastest that this model has: {words}.");
-    Found { sentence, claims: Vec::new(), cost: None, ..found(situation, [0.0; 3], Basis::Bound, vec![figure("slower kernels", 1.0, "flag", "log")], words) }
+    Found {
+        sentence,
+        claims: Vec::new(),
+        cost: None,
+        ..found(situation, [0.0; 3], Basis::Bound, vec![figure("slower kernels", 1.0, "flag", "log")], words)
+    }
 }
 
 /// A line that names an untuned kernel: true, and some percent as a rule.

@@ -46,7 +46,10 @@ struct Pools {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
-    let pools = Pools { waiting: pool(situation, "engine.waiting"), used: used(situation).or_else(|| used_by_work(situation)) };
+    let used = used(situation).or_else(|| used_by_work(situation));
+    // A pool whose queue nobody states is known by its use.
+    let waiting = pool(situation, "engine.waiting").or_else(|| lone_queue(situation).filter(|_| used.is_some()));
+    let pools = Pools { waiting, used };
     let transfer = transfer_s(situation);
     let connector = situation
         .evidence
@@ -121,6 +124,16 @@ fn pool(situation: &Situation<'_>, quantity: &str) -> Option<(f64, f64)> {
     })
 }
 
+/// The queue of the one pool for which it is stated.
+fn lone_queue(situation: &Situation<'_>) -> Option<(f64, f64)> {
+    let roles = situation.evidence.figures.by_label("engine.waiting", "role");
+    match roles.as_slice() {
+        [(role, waiting)] if role.contains("prefill") => Some((*waiting, 0.0)),
+        [(role, waiting)] if role.contains("decode") => Some((0.0, *waiting)),
+        _ => None,
+    }
+}
+
 /// How full each pool is: activity, KV use, else running beside the other's.
 fn used(situation: &Situation<'_>) -> Option<(f64, f64)> {
     ["gpu.sm_active", "gpu.busy", "kv.usage"].iter().find_map(|name| pool(situation, name)).or_else(|| {
@@ -140,7 +153,9 @@ fn used_by_work(situation: &Situation<'_>) -> Option<(f64, f64)> {
     };
     let (prefill, decode) = (of("prefill"), of("decode"));
     let same_load = situation.other_arms().find(|arm| {
-        !load_differs(situation.evidence, arm) && arm.figures.by_label("gpu.busy", "role").is_empty() && arm.figures.typical("gpu.busy").is_some()
+        !load_differs(situation.evidence, arm)
+            && arm.figures.by_label("gpu.busy", "role").is_empty()
+            && arm.figures.typical("gpu.busy").is_some()
     })?;
     // Two cards, one of each kind: with more nothing says how many each pool has.
     let whole = 2.0 * same_load.figures.typical("gpu.busy").filter(|_| cards == 2.0)?;
@@ -179,7 +194,8 @@ fn by_queue(situation: &Situation<'_>, pools: &Pools) -> Option<Answer> {
     }
     let Some((used_prefill, used_decode)) = pools.used else {
         // A queue ten times the other's says which pool is short even without its use.
-        return (waiting >= 10.0 * waiting_cold.max(0.1)).then(|| Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), None))));
+        return (waiting >= 10.0 * waiting_cold.max(0.1))
+            .then(|| Answer::Found(Box::new(found(situation, hot, cold, Some(waiting), None))));
     };
     let used_cold = if hot == "prefill" { used_decode } else { used_prefill };
     if used_cold >= HALF_USED {

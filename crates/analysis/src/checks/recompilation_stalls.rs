@@ -101,7 +101,9 @@ fn find(situation: &Situation<'_>) -> Answer {
         (Some(compiled), _) => {
             clear(vec![("compile_s", compiled)], format!("{} of compiling in the run, no more than a warm-up", seconds(compiled)))
         }
-        (None, false) if outlier.is_none() && named.is_none() => clear(vec![("recompile_lines", 0.0)], "the log has no line about recompiling"),
+        (None, false) if outlier.is_none() && named.is_none() => {
+            clear(vec![("recompile_lines", 0.0)], "the log has no line about recompiling")
+        }
         _ => undecided(situation, &["engine.compile_time", "the server's log"], "no log and no compile time", TRACE),
     }
 }

@@ -6,7 +6,9 @@ use crate::claims::Basis;
 use crate::members::Members;
 use crate::phase::Phase;
 use crate::record;
-use crate::sharding::{Collectives, Sharding, communication_by_rank, has_attention_copies, is_communication, kernels_by_rank, without_collectives};
+use crate::sharding::{
+    Collectives, Sharding, communication_by_rank, has_attention_copies, is_communication, kernels_by_rank, without_collectives,
+};
 use crate::situation::Situation;
 use crate::words::{digits, percent};
 
@@ -54,7 +56,9 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(vec![("devices", 1.0)], why);
     }
     let sharding = Sharding::read(situation.subject, situation.evidence);
-    if let Some(late) = by_time(situation).or_else(|| by_kernels(situation)).or_else(|| by_waiting(situation)).or_else(|| by_clock(situation)) {
+    if let Some(late) =
+        by_time(situation).or_else(|| by_kernels(situation)).or_else(|| by_waiting(situation)).or_else(|| by_clock(situation))
+    {
         return Answer::Found(Box::new(found(situation, &late)));
     }
     if let Some(members) = TIMES

@@ -258,7 +258,8 @@ mod tests {
         for line in ["INFO 07-22 09:14:41 [cuda.py:275] Using Flash Attention backend.", "WARNING [config/model.py:960] text"] {
             assert!(has_its_form(line), "{line}");
         }
-        for line in ["[2025-11-12 10:02:11] Decode batch, #running-req: 24", "INFO [main] text", "INFO [a b.py:1] text", "INFO 07-22 text"] {
+        for line in ["[2025-11-12 10:02:11] Decode batch, #running-req: 24", "INFO [main] text", "INFO [a b.py:1] text", "INFO 07-22 text"]
+        {
             assert!(!has_its_form(line), "{line}");
         }
     }

@@ -232,7 +232,8 @@ fn attention_backend(message: &Message<'_>, _: &mut LogState, builder: &mut Buil
 /// `Gemma4 model has heterogeneous head dimensions. Forcing TRITON_ATTN backend to prevent ...`: not the one for the device.
 fn attention_forced(message: &Message<'_>, _: &mut LogState, builder: &mut Builder<'_>) -> bool {
     let rest = message.text.split("Forcing ").nth(1).unwrap_or_default();
-    let Some(name) = rest.split(" backend").next().filter(|name| rest.contains(" backend") && name.contains("ATTN") && name.len() < 60) else {
+    let Some(name) = rest.split(" backend").next().filter(|name| rest.contains(" backend") && name.contains("ATTN") && name.len() < 60)
+    else {
         return false;
     };
     dump(message, builder, "config.attention_backend", name);
