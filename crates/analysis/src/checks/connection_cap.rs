@@ -82,7 +82,12 @@ fn from_rows(situation: &Situation<'_>, pool: &Pool, phase: Phase, whose: &str) 
     let basis = if phase == Phase::Transfer { Basis::Derived } else { Basis::Measured };
     let rows = vec![
         figure("connections in use, most", pool.limit, "count", "request rows"),
-        figure(if basis == Basis::Measured { "requests that found the pool full" } else { "scrapes at the limit" }, pool.full_share, "ratio", "request rows"),
+        figure(
+            if basis == Basis::Measured { "requests that found the pool full" } else { "scrapes at the limit" },
+            pool.full_share,
+            "ratio",
+            "request rows",
+        ),
         figure("wait for a connection, mean", pool.wait_s, "s", "request rows"),
     ];
     let claims = vec![Claim { phase, what: Extent::exactly(1.0), basis }];

@@ -65,11 +65,8 @@ fn from_figures(situation: &Situation<'_>) -> Option<Sent> {
     let retries = figures.typical("client.retries")?;
     let errors = figures.typical("client.errors").unwrap_or(0.0);
     // Errors at least as many as retries are of attempts, else of requests that were given up for good.
-    let (attempts, unique) = if errors >= retries {
-        (finished + errors, finished + errors - retries)
-    } else {
-        (finished + errors + retries, finished + errors)
-    };
+    let (attempts, unique) =
+        if errors >= retries { (finished + errors, finished + errors - retries) } else { (finished + errors + retries, finished + errors) };
     (unique > 0.0).then_some(Sent { attempts, unique, from: "typed" })
 }
 
