@@ -99,7 +99,11 @@ fn by_sweep(situation: &Situation<'_>, drafting: Option<&Drafting>) -> Option<Sh
         return None;
     }
     let last = drafting.map_or(0.0, |drafting| drafting.accepted_at(now));
-    let is_longer = now > best.drafts? && ratio < 1.0 / SPREAD && now >= MIN_DRAFTS && last < STILL_ACCEPTED;
+    // With a minimum inside the sweep, or at two drafts and more, speculation pays at that length: then the length is wrong
+    // and not the price, however often the last draft is accepted.
+    let is_inside = all.iter().any(|run| run.drafts < best.drafts && run.over(best).is_some_and(|ratio| ratio > SPREAD));
+    let is_length = last < STILL_ACCEPTED || is_inside || best.drafts? >= 2.0;
+    let is_longer = now > best.drafts? && ratio < 1.0 / SPREAD && now >= MIN_DRAFTS && is_length;
     let gain = if is_longer { 1.0 - ratio } else { 0.0 };
     let share = [(1.0 - SPREAD * ratio).max(0.0).min(gain), gain, gain];
     let best = if is_longer { best.drafts? } else { now };
