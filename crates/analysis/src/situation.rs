@@ -89,10 +89,13 @@ impl<'a> Situation<'a> {
         self
     }
 
-    /// The other arms of this system in order, whatever they changed.
+    /// The other arms of this system in order, whatever they changed, then a baseline from another capture.
     pub fn other_arms(&self) -> impl Iterator<Item = &'a Evidence> {
-        let here = self.evidence;
-        self.arms.iter().filter(move |arm| arm.run_idx != here.run_idx && are_of_one_system(here, arm))
+        let (here, arms) = (self.evidence, self.arms);
+        let beside = arms.iter().filter(move |arm| arm.run_idx != here.run_idx);
+        let is_apart = move |base: &&Evidence| !std::ptr::eq(*base, here) && !arms.iter().any(|arm| std::ptr::eq(arm, *base));
+        let apart = self.baseline.as_ref().map(|baseline| baseline.evidence).filter(is_apart);
+        beside.chain(apart).filter(move |arm| are_of_one_system(here, arm))
     }
 
     /// True when figures were typed and no series over time stands behind them.

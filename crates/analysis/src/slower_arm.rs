@@ -87,9 +87,8 @@ fn compare_by<'a>(times: &[(&'static str, bool)], here: &Evidence, there: &'a Ev
 /// The fastest other arm of this system that differs as `differs(here, there)` says, where it is faster by more than noise.
 pub fn faster_arm<'a>(situation: &Situation<'a>, differs: impl Fn(&Evidence, &Evidence) -> bool) -> Option<Contrast<'a>> {
     let here = situation.evidence;
-    let baseline = situation.baseline.as_ref().map(|baseline| baseline.evidence).filter(|base| !std::ptr::eq(*base, here));
-    let others = situation.other_arms().chain(baseline);
-    others
+    situation
+        .other_arms()
         .filter(|there| differs(here, there))
         .filter_map(|there| compare(here, there))
         .filter(|contrast| contrast.excess() >= MATERIAL)
