@@ -153,9 +153,10 @@ fn late(situation: &Situation<'_>) -> Option<Found> {
     let (name, seconds_late) = slip.map(|s| ("client.schedule_slip", s)).or(lag.map(|s| ("client.loop_lag", s)))?;
     let unit = situation.account.first_token_mean_s().max(figures.typical("client.itl").unwrap_or(0.0));
     (unit > 0.0 && seconds_late >= 0.1 * unit).then(|| {
-        let share = situation.share_of(Phase::Client, seconds_late);
-        let claims =
-            if share > 0.0 { vec![Claim { phase: Phase::Client, what: Extent::exactly(share), basis: Basis::Typed }] } else { vec![] };
+        // A client that sends late reads late: what is not the server's time to first token is where it shows.
+        let phase = situation.roomiest(&[Phase::Client, Phase::Transfer]).unwrap_or(Phase::Client);
+        let share = situation.share_of(phase, seconds_late);
+        let claims = if share > 0.0 { vec![Claim { phase, what: Extent::exactly(share), basis: Basis::Typed }] } else { vec![] };
         let summary = format!("the client is {} late, of {}", seconds(seconds_late), seconds(unit));
         assemble(situation, summary, seconds_late, claims, vec![figure(name, seconds_late, "s", "typed")])
     })
