@@ -2,6 +2,7 @@
 //!
 //! A hand-over from a prefill pool to a decode pool is no offload; it belongs to `pd_imbalance`.
 
+use crate::account::loaded_row;
 use crate::arms::load_differs;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
@@ -83,7 +84,9 @@ fn from_timeline(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let first_s = situation.account.first_token_mean_s();
-    let transfer_s = typical(evidence, "kv.transfer_time").filter(|&transfer| transfer > 0.0);
+    let row = loaded_row(&evidence.figures, "kv.transfer_time").and_then(|row| row.typical("kv.transfer_time"));
+    let whole_run = evidence.figures.typical("kv.transfer_time");
+    let transfer_s = whole_run.or(row).or_else(|| typical(evidence, "kv.transfer_time")).filter(|&transfer| transfer > 0.0);
     if let Some(transfer_s) = transfer_s {
         let whole = if first_s > 0.0 { first_s } else { situation.account.total_mean_s() };
         let share = transfer_s / whole;

@@ -278,7 +278,7 @@ fn uneven(figures: &Figures) -> Option<(f64, f64, &'static str)> {
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some((why, rows)) = smaller_chunk_helps(situation) {
+    if let Some((why, rows)) = smaller_chunk_helps(situation).or_else(|| smaller_chunk_row(&evidence.figures)) {
         return Answer::Found(Box::new(typed(situation, &why, rows)));
     }
     let (prefill_step, decode_step) =
@@ -347,6 +347,30 @@ fn smaller_chunk_helps(situation: &Situation<'_>) -> Option<(String, Vec<Row>)> 
         arm.run_name
     );
     Some((why, vec![figure(name, slow, "s", "this arm, slow end"), figure(name, theirs, "s", &arm.run_name)]))
+}
+
+/// A sweep over the chunk in which the slowest gaps shrink with it.
+fn smaller_chunk_row(figures: &Figures) -> Option<(String, Vec<Row>)> {
+    const SLOW: [&str; 4] = ["client.itl.p99", "server.itl.p99", "client.itl.max", "client.tpot.p99"];
+    SLOW.iter().find_map(|name| {
+        let row = |point: &Point| {
+            let chunk = ["config.max_num_batched_tokens", "config.long_prefill_token_threshold"].iter().find_map(|key| point.typical(key));
+            Some((chunk.filter(|&chunk| chunk > 0.0)?, point.get(name)?))
+        };
+        let mut rows: Vec<(f64, f64)> = figures.points().filter_map(row).collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (&(small, least), &(large, most)) = rows.first().zip(rows.last())?;
+        (large > small && most >= UNEVEN * least).then(|| {
+            let why = format!(
+                "with prompts in pieces of {} instead of {} tokens the slowest gaps take {} instead of {}",
+                count(small),
+                count(large),
+                seconds(least),
+                seconds(most)
+            );
+            (why, vec![figure(name, most, "s", "the largest pieces"), figure(name, least, "s", "the smallest pieces")])
+        })
+    })
 }
 
 /// The mean gap beyond the median one is what uneven gaps cost, where both are given.
