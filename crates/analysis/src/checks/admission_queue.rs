@@ -4,7 +4,7 @@ use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::clumps::{behind_server, direct_arm};
-use crate::connections::upstream_pool;
+use crate::connections::{Pool, upstream_pool};
 use crate::contract::{Direction, Evidence, Quantity};
 use crate::evidence::Figures;
 use crate::phase::Phase;
@@ -50,7 +50,7 @@ struct Held {
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some(pool) = upstream_pool(&evidence.gateway).filter(|pool| pool.is_full()) {
+    if let Some(pool) = upstream_pool(&evidence.gateway).filter(Pool::is_full) {
         return clear(vec![("pool_full_share", pool.full_share)], "the gateway holds requests for one of a fixed number of connections");
     }
     let Some(held) = held(situation) else { return without(situation) };
