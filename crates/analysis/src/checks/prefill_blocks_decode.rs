@@ -15,7 +15,7 @@ use crate::law::gaps_are_steps;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::remedy::{Remedy, first_token_falls};
+use crate::remedy::Remedy;
 use crate::situation::Situation;
 use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
@@ -221,25 +221,36 @@ fn from_timeline(situation: &Situation<'_>, law: &StepLaw, small: f64, chunk: Op
         figure("effective chunk", chunk.unwrap_or(0.0), "token", "token budget and long-prefill threshold; 0 for none"),
         figure("cost of a prompt token", law.c_s, "s", situation.law.from()),
     ];
-    let itl_s = situation.evidence.mean("server.itl");
-    let mut itl = Movement::new("server.itl.mean", "ITL mean", "s", Direction::Down, itl_s);
-    itl = match itl_s {
-        Some(itl_s) => itl.to(
-            itl_s * (1.0 - share).max(0.0),
-            itl_s * (1.0 - 0.3 * share),
-            "gaps cut to a step with a small chunk; the same tokens spread over more steps",
+    // The long gaps shrink to a step with a small chunk. Their mean hardly moves: the same prompt tokens are computed between
+    // the same output tokens, spread over more steps.
+    let slow_s = p99_gap_s(situation);
+    let small_step_s = law.step_s(situation.load.running_mean.max(1.0), small.max(SHARED_CHUNK_TOKENS));
+    let mut itl = Movement::new("client.itl.p99", "ITL p99", "s", Direction::Down, slow_s);
+    itl = match slow_s.filter(|slow_s| *slow_s > 2.0 * small_step_s) {
+        Some(slow_s) => itl.to(
+            0.5 * small_step_s,
+            (2.0 * small_step_s).min(0.9 * slow_s),
+            "a step with a small chunk by the step law; a factor of two for steps with several",
         ),
-        None => itl.refused("no time between tokens from the server: direction only"),
+        None => itl.refused("no rows of gaps at the client: direction only"),
     };
     let cost = Some(Quantity { value: excess.per_request_s, unit: "s".into() });
     Found { claims: vec![claim], cost, ..found(situation, &why, rows, itl, small) }
+}
+
+/// The p99 of gaps between tokens at the client, s.
+fn p99_gap_s(situation: &Situation<'_>) -> Option<f64> {
+    let mut gaps: Vec<i64> = situation.evidence.gaps.iter().map(|gap| gap.gap_ns).collect();
+    gaps.sort_unstable();
+    let at = (gaps.len() * 99).div_ceil(100).checked_sub(1)?;
+    (gaps.len() >= 200).then(|| gaps[at] as f64 * 1e-9)
 }
 
 fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, itl: Movement, small: f64) -> Found {
     let to = count(small.max(SHARED_CHUNK_TOKENS)).replace(',', "");
     let hypothesis = Remedy::setting(situation, "max_num_batched_tokens", to)
         .moves(itl)
-        .guards(first_token_falls(situation, 0.0, "").refused("rises for long prompts by the fixed cost of the extra steps"))
+        .guards(Movement::first_token(situation, Direction::Up).refused("rises for long prompts by the fixed cost of the extra steps"))
         .risking("long prompts take more steps: their first token comes later", "first-token time passes what users accept")
         .build();
     Found {
