@@ -36,7 +36,10 @@ pub fn at_equal_load(here: &Evidence, there: &Evidence, quantity: &str, key: &st
     }
     let rows = |evidence: &Evidence| -> Vec<(f64, f64)> {
         let row = |point: &Point| Some((point.typical(key)?, point.typical(quantity)?));
-        evidence.figures.points().filter_map(row).collect()
+        let swept: Vec<(f64, f64)> = evidence.figures.points().filter_map(row).collect();
+        // An arm without a sweep is a row of its own.
+        let whole = || evidence.figures.typical(key).zip(evidence.figures.typical(quantity));
+        if swept.is_empty() { whole().into_iter().collect() } else { swept }
     };
     let theirs = rows(there);
     let same = |load: f64| theirs.iter().find(|(other, _)| (other - load).abs() <= 1e-9 * load.abs()).map(|(_, value)| *value);

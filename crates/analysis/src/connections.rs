@@ -109,6 +109,9 @@ mod tests {
         let pool = client_pool(&rows).unwrap();
         assert_eq!(pool.limit, 4.0);
         assert!(pool.is_full() && pool.wait_s > 4.0);
+        // Forty callers in a closed loop hold forty connections all the time, and none waits for one.
+        let callers: Vec<RequestRow> = (0..400).map(|i| row(i / 40 * second, i / 40 * second + 1_000_000, (i / 40 + 1) * second)).collect();
+        assert!(!client_pool(&callers).unwrap().is_full());
         let free: Vec<RequestRow> = (0..40).map(|i| row(i * second, i * second, (i + 1 + i % 3) * second)).collect();
         assert!(!client_pool(&free).unwrap().is_full());
     }

@@ -43,8 +43,38 @@ const QUANTITIES: &[&str] = &[
 /// The arm of this system that `accept` takes and that did best, by at least the spread of two runs, under the same
 /// load as far as it is stated.
 pub fn better_arm<'a>(situation: &Situation<'a>, accept: impl Fn(&Evidence) -> bool) -> Option<Contrast<'a>> {
-    let better = situation.other_arms().filter(|arm| accept(arm) && !load_differs(situation.evidence, arm));
-    better.filter_map(|arm| best_of(situation.evidence, arm, QUANTITIES)).max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+    let here = situation.evidence;
+    let others = || situation.other_arms().filter(|arm| accept(arm) && !load_differs(here, arm));
+    let best = |found: &Contrast<'_>, other: &Contrast<'_>| found.ratio.total_cmp(&other.ratio);
+    let typical = others().filter_map(|arm| best_of(here, arm, QUANTITIES)).max_by(best);
+    typical.or_else(|| others().filter_map(|arm| by_tail(here, arm)).max_by(best))
+}
+
+/// Full names of slow ends, the steadiest statistic first.
+const TAILS: [&str; 12] = [
+    "client.ttft.p90",
+    "client.ttft.p95",
+    "client.ttft.p99",
+    "server.ttft.p90",
+    "server.ttft.p95",
+    "server.ttft.p99",
+    "client.e2e.p90",
+    "client.e2e.p95",
+    "client.e2e.p99",
+    "client.tpot.p90",
+    "client.tpot.p95",
+    "client.tpot.p99",
+];
+
+/// By the slow end, where both arms state nothing else of that time.
+fn by_tail<'a>(here: &Evidence, arm: &'a Evidence) -> Option<Contrast<'a>> {
+    TAILS.iter().find_map(|&quantity| {
+        let time = quantity.rsplit_once('.').map_or(quantity, |(time, _)| time);
+        let told = here.figures.typical(time).is_some() && arm.figures.typical(time).is_some();
+        let (mine, theirs) = here.figures.get(quantity).zip(arm.figures.get(quantity)).filter(|_| !told)?;
+        let ratio = mine / theirs;
+        (ratio.is_finite() && ratio >= TAIL_SPREAD).then_some(Contrast { arm, ratio, quantity, here: mine, there: theirs })
+    })
 }
 
 /// The first of `quantities` that both arms state; where it is no better by the spread of two runs, the next.
@@ -153,7 +183,7 @@ impl Contrast<'_> {
 
     /// True when it compares times before the first token.
     pub fn is_first_token(&self) -> bool {
-        self.quantity.ends_with("ttft") || self.quantity.ends_with("prefill_time") || self.quantity.ends_with("throughput.prompt")
+        self.quantity.contains(".ttft") || self.quantity.ends_with("prefill_time") || self.quantity.ends_with("throughput.prompt")
     }
 }
 

@@ -36,7 +36,11 @@ pub fn step_s(evidence: &Evidence) -> Option<(f64, &'static str)> {
     let measured = || evidence.mean("server.tpot").map(|tpot| (tpot, "server.tpot"));
     let rate = || {
         let streams = figure_of(figures, "client.concurrency").unwrap_or(1.0).max(1.0);
-        figure_of(figures, "client.throughput.output").filter(|rate| *rate > 0.0).map(|rate| (streams / rate, "client.throughput.output"))
+        let named = ["client.throughput.output", "server.throughput.output"].into_iter();
+        named
+            .filter_map(|name| Some((figure_of(figures, name)?, name)))
+            .find(|(rate, _)| *rate > 0.0)
+            .map(|(rate, name)| (streams / rate, name))
     };
     typed.or_else(measured).or_else(rate).map(|(token_s, from)| (token_s * per_step, from)).filter(|(step, _)| usable(*step))
 }

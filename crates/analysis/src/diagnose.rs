@@ -162,6 +162,10 @@ fn findings(draft: &Draft<'_>) -> Vec<Finding> {
             hypotheses: found.hypotheses.clone(),
         });
     }
+    for finding in &mut list {
+        finding.evidence.retain(|row| row.value.is_finite());
+        finding.hypotheses.retain(|hypothesis| is_a_change(&hypothesis.change));
+    }
     let sharing = draft.settlement.share(SHARING_ID);
     if sharing.mid >= 0.05 {
         list.push(sharing_row(&draft.situation, sharing));
@@ -173,6 +177,12 @@ fn findings(draft: &Draft<'_>) -> Vec<Finding> {
         hypothesis.id = format!("h{id}");
     }
     list
+}
+
+/// False for advice that leaves a setting as it is, or sets it to what no number is: absurd input must not become a command.
+fn is_a_change(change: &crate::contract::Change) -> bool {
+    let absurd = change.to.parse::<f64>().is_ok_and(|to| !to.is_finite() || to.abs() > 1e9);
+    !absurd && (change.from.is_empty() || change.from != change.to)
 }
 
 /// The price of batching, listed so that the account of the loss closes.
@@ -248,6 +258,9 @@ fn next(draft: &Draft<'_>, unknown: &[Unknown]) -> String {
         Status::InsufficientEvidence if draft.situation.evidence.has_timeline() && unknown.is_empty() => {
             "no recording helps here: no check of this version tests what is left".into()
         }
-        _ => unknown.first().map_or_else(|| crate::record::SCRAPES.into(), |first| first.record_with.clone()),
+        _ => unknown
+            .iter()
+            .find(|unknown| unknown.could_own_share.is_none_or(|share| share > 0.005))
+            .map_or_else(|| crate::record::SCRAPES.into(), |first| first.record_with.clone()),
     }
 }

@@ -238,9 +238,10 @@ impl Evidence {
             let span_s = (series.t_ns.last()? - series.t_ns.first()?) as f64 * 1e-9;
             (span_s > 0.0).then(|| series.growth() / span_s)
         });
-        let typed =
-            || self.figures.by_label("proc.cpu", "role").into_iter().find(|(name, _)| name.starts_with(role)).map(|(_, cores)| cores);
-        measured.or_else(typed)
+        let typed = |label: &str| {
+            self.figures.by_label("proc.cpu", label).into_iter().find(|(name, _)| name.starts_with(role)).map(|(_, cores)| cores)
+        };
+        measured.or_else(|| typed("role")).or_else(|| typed("process"))
     }
 
     /// True when at least two scrapes span time, so that rates and gates can be taken.

@@ -11,6 +11,7 @@ pub mod check;
 pub mod checks;
 pub mod claims;
 pub mod clocks;
+pub mod clumps;
 pub mod confidence;
 pub mod connections;
 pub mod context_slope;

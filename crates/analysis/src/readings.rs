@@ -20,7 +20,9 @@ pub fn preemptions(situation: &Situation<'_>) -> Option<(f64, f64)> {
     const NAME: &str = "kv.preemptions";
     let evidence = situation.evidence;
     let finished = situation.load.finished_or_typed(evidence);
-    if let Some(preempted) = evidence.growth(NAME).or_else(|| evidence.figures.typical(NAME)) {
+    // Some lines of a log count less than the whole run; what was typed beside them says more.
+    let typed = evidence.figures.typical(NAME).filter(|_| !evidence.has_timeline());
+    if let Some(preempted) = evidence.growth(NAME).into_iter().chain(typed).reduce(f64::max) {
         return Some((preempted, finished));
     }
     let row = |point: &Point| Some((point.typical(NAME)?, point.typical("client.completed").unwrap_or(finished)));

@@ -146,6 +146,12 @@ impl<'a> Situation<'a> {
         self.account.n.max(1) as f64
     }
 
+    /// Of the phases a check may claim from the one with most room: a measured one, or one that nobody measured by itself
+    /// where the unsplit first-token time is larger.
+    pub fn roomiest(&self, phases: &[Phase]) -> Option<Phase> {
+        phases.iter().copied().max_by(|a, b| self.claimable_s(*a).total_cmp(&self.claimable_s(*b)))
+    }
+
     /// `share` of a phase that `seconds` per request make, 0..1.
     pub fn share_of(&self, phase: Phase, seconds: f64) -> f64 {
         let size = self.claimable_s(phase);

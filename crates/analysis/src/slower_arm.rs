@@ -41,13 +41,16 @@ pub const RUN_SPREAD: f64 = 0.03;
 const MATERIAL: f64 = 0.10;
 
 /// Times of one token or step, then of more; with `true` where a rate is given, whose inverse is the time.
-const TOKEN_TIMES: [(&str, bool); 8] = [
+const TOKEN_TIMES: [(&str, bool); 11] = [
     ("engine.step_time", false),
     ("client.tpot", false),
     ("server.tpot", false),
     ("client.itl", false),
     ("server.itl", false),
     ("client.throughput.output", true),
+    ("server.throughput.output", true),
+    ("client.throughput.total", true),
+    ("client.throughput.requests", true),
     ("client.e2e", false),
     ("client.duration", false),
 ];

@@ -70,7 +70,7 @@ pub fn decide(
         .collect();
     let verdict = match cause {
         Some((check, found)) => localized(situation, answers, settlement, check, found),
-        None if within.is_some() => healthy(situation, recognized, within),
+        None if within.is_some() && situation.unused_limits.is_empty() => healthy(situation, recognized, within),
         None => match found_in_noise(answers, settlement) {
             Some(sentence) => insufficient(sentence),
             None => at_a_limit(situation, answers, settlement, recognized)
@@ -347,6 +347,9 @@ fn without_cause(
             reference(situation),
             differences(situation),
         ));
+    }
+    if let Some(limit) = situation.unused_limits.first() {
+        return insufficient(format!("Nothing found, but a limit you set cannot be decided: {limit}."));
     }
     if let Some((check, share)) = blind(situation, answers, settlement, scope) {
         return insufficient(format!("Nothing found, but {check} could not be tested and may hold {} of the {what}.", percent(share)));

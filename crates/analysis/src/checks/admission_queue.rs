@@ -3,8 +3,10 @@
 use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
-use crate::connections::upstream_pool;
+use crate::clumps::{behind_server, direct_arm};
+use crate::connections::{Pool, upstream_pool};
 use crate::contract::{Direction, Evidence, Quantity};
+use crate::evidence::Figures;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
@@ -48,7 +50,7 @@ struct Held {
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some(pool) = upstream_pool(&evidence.gateway).filter(|pool| pool.is_full()) {
+    if let Some(pool) = upstream_pool(&evidence.gateway).filter(Pool::is_full) {
         return clear(vec![("pool_full_share", pool.full_share)], "the gateway holds requests for one of a fixed number of connections");
     }
     let Some(held) = held(situation) else { return without(situation) };
@@ -98,8 +100,35 @@ fn held(situation: &Situation<'_>) -> Option<Held> {
         let total = parts.iter().find(|(name, _)| name == "total").map(|(_, seconds)| *seconds - part(situation, &BODY_PARTS));
         return typed(if own > 0.0 { own } else { total?.max(0.0) }, "gateway.time without the body");
     }
-    let (outer, inner) = figures.typical("gateway.ttft").zip(figures.typical("server.ttft"))?;
-    typed((outer - inner).max(0.0), "gateway.ttft less server.ttft")
+    if let Some((outer, inner)) = figures.typical("gateway.ttft").zip(figures.typical("server.ttft")) {
+        return typed((outer - inner).max(0.0), "gateway.ttft less server.ttft");
+    }
+    typed(beyond_direct_s(situation)?, "this arm less the one without the gateway")
+}
+
+/// Two arms may differ by this share without any change.
+const RUN_SPREAD: f64 = 0.25;
+
+/// How much longer the first token, or the whole request, takes than in the arm of the same load without the gateway, s;
+/// where only rates were given by Little's law on the users. Not where the stream is held or connecting explains it.
+fn beyond_direct_s(situation: &Situation<'_>) -> Option<f64> {
+    let arm = direct_arm(situation).filter(|_| behind_server(situation).is_none())?;
+    let here = &situation.evidence.figures;
+    if here.typical("client.connect_time").is_some() {
+        return None;
+    }
+    let by_little = |figures: &Figures| {
+        let rate = figures.typical("client.throughput.requests").filter(|rate| *rate > 0.0)?;
+        Some(figures.typical("client.concurrency")? / rate)
+    };
+    let pair = |name: &str| here.typical(name).zip(arm.figures.typical(name));
+    let slower = |name: &str| pair(name).is_some_and(|(mine, theirs)| mine > (1.0 + RUN_SPREAD) * theirs);
+    // Tokens that come slower too are not the wait of a request to be let in.
+    if slower("client.tpot") || slower("client.itl") {
+        return None;
+    }
+    let (mine, theirs) = pair("client.ttft").or_else(|| pair("client.e2e")).or_else(|| by_little(here).zip(by_little(&arm.figures)))?;
+    (mine > (1.0 + RUN_SPREAD) * theirs).then_some(mine - theirs)
 }
 
 fn part(situation: &Situation<'_>, names: &[&str]) -> f64 {

@@ -4,6 +4,7 @@ use crate::advice::Advice;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence, Quantity};
+use crate::evidence::Evidence as Arm;
 use crate::law::{COALESCED_LIMIT, coalesced_share};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -39,6 +40,9 @@ const OF_WHOLE: f64 = 0.05;
 const OF_FIRST: f64 = 0.10;
 /// A client at this share of one core is out of CPU: event loops run on one.
 const FULL_CORE: f64 = 0.9;
+/// An event loop this busy makes each event wait three times as long as it takes (a queue with one server): with users
+/// who do nothing but wait for it, it is the limit.
+const BUSY_LOOP: f64 = 0.75;
 /// Client figures must exceed the server's by this share to be worth explaining.
 const BEYOND_SERVER: f64 = 0.25;
 
@@ -119,7 +123,9 @@ fn run_queue(because: &str, at_most_s: f64) -> Missing {
 /// Typed: the client's own health, else client beside server.
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let figures = &situation.evidence.figures;
-    if let Some(found) = late(situation).or_else(|| busy(situation)).or_else(|| large_reads(situation)) {
+    if let Some(found) =
+        late(situation).or_else(|| busy(situation)).or_else(|| large_reads(situation)).or_else(|| starves_engine(situation))
+    {
         return Answer::Found(Box::new(found));
     }
     let pair = |quantity: &str| figures.typical(&format!("client.{quantity}")).zip(figures.typical(&format!("server.{quantity}")));
@@ -147,9 +153,10 @@ fn late(situation: &Situation<'_>) -> Option<Found> {
     let (name, seconds_late) = slip.map(|s| ("client.schedule_slip", s)).or(lag.map(|s| ("client.loop_lag", s)))?;
     let unit = situation.account.first_token_mean_s().max(figures.typical("client.itl").unwrap_or(0.0));
     (unit > 0.0 && seconds_late >= 0.1 * unit).then(|| {
-        let share = situation.share_of(Phase::Client, seconds_late);
-        let claims =
-            if share > 0.0 { vec![Claim { phase: Phase::Client, what: Extent::exactly(share), basis: Basis::Typed }] } else { vec![] };
+        // A client that sends late reads late: what is not the server's time to first token is where it shows.
+        let phase = situation.roomiest(&[Phase::Client, Phase::Transfer]).unwrap_or(Phase::Client);
+        let share = situation.share_of(phase, seconds_late);
+        let claims = if share > 0.0 { vec![Claim { phase, what: Extent::exactly(share), basis: Basis::Typed }] } else { vec![] };
         let summary = format!("the client is {} late, of {}", seconds(seconds_late), seconds(unit));
         assemble(situation, summary, seconds_late, claims, vec![figure(name, seconds_late, "s", "typed")])
     })
@@ -183,6 +190,29 @@ fn busy(situation: &Situation<'_>) -> Option<Found> {
         seconds(server)
     );
     Some(assemble(situation, summary, client - server, outside(situation, quantity, client, server), rows))
+}
+
+/// More users, no more requests, an engine that idles, and a client busy enough for its own queue.
+fn starves_engine(situation: &Situation<'_>) -> Option<Found> {
+    let figures = &situation.evidence.figures;
+    let cpu = figures.highest("client.cpu").filter(|cpu| *cpu >= BUSY_LOOP)?;
+    let (offered, running) = figures.typical("client.concurrency").zip(figures.typical("engine.running"))?;
+    let is_idle = running < 0.5 * offered && figures.highest("engine.waiting").is_some_and(|waiting| waiting < 1.0);
+    let rate = |arm: &Arm| arm.figures.typical("client.throughput.requests").or_else(|| arm.figures.typical("client.request_rate"));
+    let is_flat = situation.other_arms().any(|arm| {
+        let fewer = arm.figures.typical("client.concurrency").is_some_and(|other| offered >= 1.5 * other);
+        fewer && rate(situation.evidence).zip(rate(arm)).is_some_and(|(mine, theirs)| mine <= 1.1 * theirs)
+    });
+    (is_idle && (is_flat || cpu >= FULL_CORE)).then(|| {
+        let rows = vec![
+            figure("client.cpu", cpu, "ratio", "typed"),
+            figure("client.concurrency", offered, "request", "typed"),
+            figure("engine.running", running, "request", "typed"),
+        ];
+        let summary =
+            format!("the client uses {} of a core, and of {} users {} are in the engine", digits(cpu), digits(offered), digits(running));
+        assemble(situation, summary, 0.0, Vec::new(), rows)
+    })
 }
 
 /// The client reads more than one event at a time: it stamps them together, when its buffer is full.

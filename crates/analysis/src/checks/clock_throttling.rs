@@ -6,7 +6,7 @@ use crate::clocks::{self, Clock, Reason};
 use crate::contract::{Direction, Evidence};
 use crate::device_remedy::{first_token_kept, hypothesis, moves, outside, token_falls};
 use crate::device_step::{claims, cost, figure_of, is_cpu};
-use crate::evidence::Evidence as Arm;
+use crate::evidence::{Evidence as Arm, Point};
 use crate::phase::Phase;
 use crate::record_device::{CLOCKS, undecided};
 use crate::situation::Situation;
@@ -46,6 +46,10 @@ const FAR_BELOW: f64 = 0.30;
 const HOT_C: f64 = 85.0;
 /// Words in which people tell arms apart that differ in cooling or power.
 const WORDS: [&str; 7] = ["power limit", "power cap", "fans", "cooling", "throttl", "nvidia-smi -pl", "locked clock"];
+/// A limit that is active this share of the time is what sets the clock.
+const HELD: f64 = 0.9;
+/// Time follows a clock from half of the proportion on: the rest is memory, which has a clock of its own.
+const FOLLOWS: f64 = 0.5;
 /// A slowdown over time below this is not told from noise and mix.
 const SLOWER: f64 = 0.10;
 
@@ -70,7 +74,7 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(worst) = worst {
         return by_clock(situation, worst, &reasons);
     }
-    if let Some(answer) = by_heat(situation, &reasons) {
+    if let Some(answer) = by_heat(situation, &reasons).or_else(|| by_sweep(situation, &reasons)) {
         return answer;
     }
     let known = clocks.iter().flatten().max_by(|a, b| a.lost.total_cmp(&b.lost));
@@ -196,6 +200,53 @@ fn heat(arm: &Arm) -> Vec<Evidence> {
     let known = [("gpu.temperature", "degC"), ("gpu.power", "W"), ("gpu.power_limit", "W"), ("gpu.fan_speed", "rpm")];
     let typical = |name: &str| figure_of(&arm.figures, name).or_else(|| arm.figures.highest(name)).or_else(|| arm.figures.lowest(name));
     known.into_iter().filter_map(|(name, unit)| Some(figure(name, typical(name)?, unit, "counter"))).collect()
+}
+
+/// Rows at several power limits or locked clocks: the time of a token follows the clock, so the clock governs, whatever
+/// would bound this work as a rule; and a limit holds the clock all the time.
+fn by_sweep(situation: &Situation<'_>, reasons: &[(Reason, Option<f64>)]) -> Option<Answer> {
+    let arm = situation.evidence;
+    let token = |row: &Point| ["client.tpot", "server.tpot", "client.itl", "engine.step_time"].iter().find_map(|name| row.typical(name));
+    let is_of_power = |row: &&Point| row.typical("gpu.power_limit").is_some() && row.typical("client.concurrency").is_none();
+    let mut rows: Vec<(f64, f64)> =
+        arm.figures.points().filter(is_of_power).filter_map(|row| Some((row.typical("gpu.sm_clock")?, token(row)?))).collect();
+    rows.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let (slow, fast) = (rows.first().copied()?, rows.last().copied()?);
+    let (clocks, times) = (fast.0 / slow.0, slow.1 / fast.1);
+    let held = reasons.iter().any(|(reason, share)| *reason == Reason::Power && share.is_none_or(|share| share >= HELD));
+    let follows = clocks >= 1.0 + BELOW && times.ln() >= FOLLOWS * clocks.ln();
+    if !(held && follows) {
+        return None;
+    }
+    let lost = 1.0 - fast.1 / slow.1;
+    let ends = [0.8 * lost, lost, 1.0 - 1.0 / clocks];
+    let mut evidence = vec![
+        figure("clock at the lowest limit", slow.0, "Hz", "sweep"),
+        figure("clock at the highest limit", fast.0, "Hz", "sweep"),
+        figure("time per token at the lowest limit", slow.1, "s", "sweep"),
+        figure("time per token at the highest limit", fast.1, "s", "sweep"),
+    ];
+    evidence.extend(heat(arm));
+    let words = format!(
+        "a clock {} higher makes a token {} shorter, and the power limit holds it down {} of the time",
+        percent(clocks - 1.0),
+        percent(lost),
+        percent(reasons.iter().filter_map(|(_, share)| *share).fold(0.0, f64::max))
+    );
+    Some(Answer::Found(Box::new(Found {
+        summary: words.clone(),
+        sentence: format!(
+            "Decoding follows the clock, which the power limit sets: {words}. How much a higher limit brings, the rows do not show."
+        ),
+        // Beyond the highest row nothing was measured, so the rows size the cost only where they span it.
+        claims: if lost >= SLOWER { claims(situation, Phase::Decode, ends, Basis::Typed) } else { Vec::new() },
+        cost: cost(situation, Phase::Decode, lost),
+        evidence,
+        hypotheses: vec![cooling(situation, "gpu.sm_clock", None, ends, reasons)],
+        falsified_by: "a higher power limit with a higher clock, and tokens as slow as before".into(),
+        context_only: false,
+        limit: false,
+    })))
 }
 
 /// No clock was recorded, but the same work got slower while the device is hot.

@@ -46,8 +46,12 @@ fn find(situation: &Situation<'_>) -> Answer {
         return judge(situation, per_request, wait_ns as f64 * 1e-9 / rows.len() as f64, Basis::Measured, "client rows");
     }
     let figures = &situation.evidence.figures;
-    let opened = figures.typical("client.new_connections").zip(situation.load_or_typed_requests());
-    let connect = figures.typical("client.connect_time");
+    // A gateway that opens a connection to its upstream per request pays for it while it sets the upstream up.
+    let by_gateway = figures.by_label("client.new_connections", "source").into_iter().find(|(source, _)| source == "gateway");
+    let opened = by_gateway.as_ref().map(|(_, opened)| *opened).or_else(|| figures.typical("client.new_connections"));
+    let opened = opened.zip(situation.load_or_typed_requests());
+    let set_up = by_gateway.and_then(|_| figures.typical("gateway.upstream_setup_time"));
+    let connect = set_up.or_else(|| figures.typical("client.connect_time"));
     match (opened, connect) {
         (Some((opened, requests)), Some(connect)) if requests > 0.0 => judge(situation, opened / requests, connect, Basis::Typed, "typed"),
         (Some((opened, requests)), None) if requests > 0.0 && opened < NOT_REUSED * requests => clear(

@@ -45,6 +45,14 @@ const STRETCH_S: f64 = 8.0;
 const THROTTLED: f64 = 0.01;
 /// Runnable threads over cores from which each waits for a third of its time.
 const CROWDED: f64 = 1.5;
+/// Settings under which ranks exchange tokens at every layer.
+const ONE_ENGINE: [&str; 5] = [
+    "config.expert_parallel",
+    "config.enable_expert_parallel",
+    "config.enable_dp_attention",
+    "config.dp_attention",
+    "config.enable_attention_dp",
+];
 
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
@@ -232,7 +240,7 @@ fn replicas_hinder(situation: &Situation<'_>) -> Option<(String, Vec<Row>)> {
     let mine = replicas(here).filter(|&mine| mine > 1.5)?;
     // Ranks that exchange tokens at every layer are not independent.
     let is_one_engine =
-        here.settings.flag("config.expert_parallel") == Some(true) || here.settings.flag("config.dp_attention") == Some(true);
+        ONE_ENGINE.iter().any(|key| here.settings.flag(key) == Some(true) || here.settings.number(key).is_some_and(|n| n > 1.5));
     let devices = |arm: &Evidence| arm.settings.number("config.tensor_parallel").unwrap_or(1.0);
     let rate = |arm: &Evidence| {
         ["client.throughput.requests", "client.throughput.output", "client.throughput.total"]

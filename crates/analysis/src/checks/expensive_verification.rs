@@ -79,10 +79,22 @@ fn eats_the_gain(situation: &Situation<'_>, drafting: Option<&Drafting>, costs: 
     let loses = Runs::read(situation).against_plain().is_some_and(|pair| pair.slowdown() > SPREAD);
     let Some(drafting) = drafting else { return ratio >= ONE_STEP_MORE };
     let is_too_long = drafting::measured_cost(costs).is_some_and(|cost| {
-        let (best, _) = drafting::best_length(drafting, cost);
-        best >= 1.0 && best < drafting.per_round
+        let (best, ratio) = drafting::best_length(drafting, cost);
+        best >= 1.0 && best < drafting.per_round && ratio < 1.0 / SPREAD && !no_length_gains(situation)
     });
     loses || (!is_too_long && ratio - 1.0 >= HALF_OF_GAIN * (drafting.yield_tokens - 1.0).max(0.1))
+}
+
+/// A sweep over several numbers of drafts in which none is faster than this one: length is not the matter.
+fn no_length_gains(situation: &Situation<'_>) -> bool {
+    Runs::read(situation).over_drafts().is_some_and(|(own, all)| {
+        let others: Vec<f64> = all
+            .iter()
+            .filter(|run| run.drafts.is_some_and(|drafts| drafts > 0.0) && run.drafts != own.drafts)
+            .filter_map(|run| run.over(&own))
+            .collect();
+        !others.is_empty() && others.iter().all(|ratio| *ratio > 1.0 / SPREAD)
+    })
 }
 
 fn found(situation: &Situation<'_>, drafting: Option<&Drafting>, costs: &Costs, ratio: f64) -> Found {

@@ -140,6 +140,10 @@ fn doubt(situation: &Situation<'_>, why: &NotReplayed) -> Option<String> {
     if !decode_is_most(situation) {
         return Some("most of the time passes before the first token".into());
     }
+    let times_a_request = situation.account.total_mean_s() > 0.0;
+    if matches!(why, NotReplayed::Eager { .. }) && times_a_request && step_s(situation.evidence).is_none() {
+        return Some("how long a step takes is not known: the request may be long, or may have waited".into());
+    }
     if let NotReplayed::AboveLargest { from, .. } = why
         && from.contains("default")
     {

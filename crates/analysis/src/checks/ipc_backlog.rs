@@ -4,11 +4,12 @@ use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Quantity};
+use crate::pace::slowdown;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
 use crate::situation::Situation;
-use crate::words::{count, percent, seconds};
+use crate::words::{count, digits, percent, seconds};
 
 check! {
     /// Messages between the API process and the engine core wait: one side has them, the other does not yet.
@@ -46,6 +47,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let (Some(in_flight), Some(in_engine)) = (known("server.in_flight"), in_engine) {
         return judge(situation, in_flight, in_engine);
     }
+    if let Some(found) = by_process(situation) {
+        return Answer::Found(Box::new(found));
+    }
     if !situation.is_timed() {
         return Answer::CannotTell(record::scrapes(
             &["server.in_flight", "engine.running", "engine.waiting"],
@@ -71,6 +75,40 @@ fn find(situation: &Situation<'_>) -> Answer {
     }
     let because = format!("{} pass in the API process before the queue, more than a few steps", seconds(api_s));
     Answer::CannotTell(record::py_spy(&["server.in_flight", "proc.cpu{role=\"api_server\"}"], because, Some(beyond_s)))
+}
+
+/// Words by which a person says that only the process boundary differs.
+const BOUNDARY: [&str; 8] =
+    ["zmq", "zeromq", "process of its own", "own process", "separate process", "multiprocess", "multi-process", "inter-process"];
+/// Two arms may differ by this factor without any change.
+const RUN_SPREAD: f64 = 1.25;
+
+/// The same engine and load in one process is much faster: what differs is the way between the two.
+fn by_process(situation: &Situation<'_>) -> Option<Found> {
+    let here = situation.evidence;
+    if !situation.is_typed() || !BOUNDARY.iter().any(|word| here.changed.to_ascii_lowercase().contains(word)) {
+        return None;
+    }
+    let ratio = situation.other_arms().filter_map(|arm| slowdown(here, arm)).fold(0.0, f64::max);
+    let share = 1.0 - 1.0 / ratio.max(1.0);
+    (ratio >= RUN_SPREAD).then(|| Found {
+        summary: format!("with the engine in a process of its own the same load takes {} times as long", digits(ratio)),
+        sentence: format!(
+            "The engine in a process of its own takes {} times as long for the same load: messages between the two processes wait, {} of the time.",
+            digits(ratio),
+            percent(share)
+        ),
+        evidence: vec![figure("time over that of the arm in one process", ratio, "ratio", "both arms")],
+        hypotheses: vec![
+            Advice::setting(situation, "api_processes", "2")
+                .risk("more processes take more host memory and cores", "the engine core's run-queue wait grows")
+                .expect(Movement::first_token(situation, Direction::Down).primary().refused("by what of the wait was before the queue").build())
+                .throughput("rises towards that of the arm in one process")
+                .build(),
+        ],
+        falsified_by: "both processes idle while requests are in flight".into(),
+        ..Found::default()
+    })
 }
 
 fn mean(situation: &Situation<'_>, name: &str) -> Option<f64> {

@@ -2,6 +2,7 @@
 //!
 //! A hand-over from a prefill pool to a decode pool is no offload; it belongs to `pd_imbalance`.
 
+use crate::account::loaded_row;
 use crate::arms::load_differs;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
@@ -38,7 +39,7 @@ check! {
     /// ## When this is wrong
     /// Deferred requests without a connector (grammars, adapters); a link that carries model weights (`host_link_bound`); the
     /// transfer between prefill and decode pools.
-    id: "kv_offload_stall", layer: Memory, rank: 33, phases: [Queue, Prefill], bound: "network", validated_on: "typed", run: find,
+    id: "kv_offload_stall", layer: Memory, rank: 33, phases: [Queue, Prefill, Api], bound: "network", validated_on: "typed", run: find,
 }
 
 /// Deferred waiting that counts as the queue's gate (attribution, section 6).
@@ -83,7 +84,9 @@ fn from_timeline(situation: &Situation<'_>, connector: Option<&str>) -> Answer {
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let first_s = situation.account.first_token_mean_s();
-    let transfer_s = typical(evidence, "kv.transfer_time").filter(|&transfer| transfer > 0.0);
+    let row = loaded_row(&evidence.figures, "kv.transfer_time").and_then(|row| row.typical("kv.transfer_time"));
+    let whole_run = evidence.figures.typical("kv.transfer_time");
+    let transfer_s = whole_run.or(row).or_else(|| typical(evidence, "kv.transfer_time")).filter(|&transfer| transfer > 0.0);
     if let Some(transfer_s) = transfer_s {
         let whole = if first_s > 0.0 { first_s } else { situation.account.total_mean_s() };
         let share = transfer_s / whole;
@@ -159,8 +162,8 @@ fn slower_than_computing(situation: &Situation<'_>, first_s: f64) -> Option<(Str
 
 /// Fetching passes before the request is scheduled; where the queue was not given by itself it is part of first-token time.
 fn claims(situation: &Situation<'_>, transfer_s: f64) -> Vec<Claim> {
-    let phase =
-        if situation.phase_s(Phase::Queue) > 0.0 || situation.phase_s(Phase::Prefill) <= 0.0 { Phase::Queue } else { Phase::Prefill };
+    // Blocks come while a request waits, while its prompt is computed, or between the two, which few engines time.
+    let phase = situation.roomiest(&[Phase::Queue, Phase::Prefill, Phase::Api]).unwrap_or(Phase::Queue);
     let share = situation.share_of(phase, transfer_s);
     if share <= 0.0 {
         Vec::new()

@@ -13,7 +13,7 @@ use crate::predict::Movement;
 use crate::readings::preemptions;
 use crate::record;
 use crate::situation::Situation;
-use crate::words::{count, percent, seconds};
+use crate::words::{count, digits, percent, seconds};
 
 check! {
     /// The KV cache runs full and pushes running requests out; they wait again and are computed again.
@@ -66,6 +66,11 @@ fn find(situation: &Situation<'_>) -> Answer {
         );
     }
     Answer::Found(Box::new(found(situation, preempted, finished, share)))
+}
+
+/// Counts whole, rates with their digits.
+fn number(value: f64) -> String {
+    if value >= 10.0 || value.fract() == 0.0 { count(value) } else { digits(value) }
 }
 
 /// The usage given is a largest one, or one of the whole run.
@@ -123,13 +128,15 @@ fn found(situation: &Situation<'_>, preempted: f64, finished: f64, share: f64) -
         String::new()
     };
     let over = if finished > 0.0 {
-        format!("{} preemptions over {} finished requests", count(preempted), count(finished))
+        format!("{} preemptions over {} finished requests", number(preempted), number(finished))
     } else {
-        format!("{} preemptions", count(preempted))
+        format!("{} preemptions", number(preempted))
     };
+    // Below full only a middle was given: those who were pushed out say that its peaks are full.
+    let full = if usage >= KV_NEAR_FULL { percent(usage) } else { format!("at its peaks; {} is a middle", percent(usage)) };
     Found {
-        summary: format!("{over} at KV usage up to {}", percent(usage)),
-        sentence: format!("The KV cache is full ({}) and pushes running requests out: {over}{waits}.", percent(usage)),
+        summary: format!("{over} at KV usage up to {}", if usage >= KV_NEAR_FULL { percent(usage) } else { "full".into() }),
+        sentence: format!("The KV cache is full ({full}) and pushes running requests out: {over}{waits}."),
         claims,
         cost: (situation.account.n > 1).then(|| Quantity {
             value: (requeued_s + recomputed_s) / n + situation.gates.share(Gate::Kv) * situation.phase_s(Phase::Queue),

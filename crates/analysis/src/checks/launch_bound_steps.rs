@@ -4,7 +4,7 @@ use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::Direction;
 use crate::device_remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
-use crate::device_step::{claims, cost, figure_of, is_cpu};
+use crate::device_step::{claims, cost, decode_is_most, figure_of, is_cpu};
 use crate::graphs::not_replayed;
 use crate::launches::{LAUNCH_S, Launches};
 use crate::phase::Phase;
@@ -105,6 +105,9 @@ fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
     };
     let share = count * LAUNCH_S / launches.step_s;
     let margin = vec![("launches_over_step", share)];
+    if let Some(idle) = idle_by_busy(situation, launches, count) {
+        return Answer::Found(Box::new(found(situation, launches, [0.5 * idle, idle, idle], Basis::Bound, "gpu.busy")));
+    }
     if share < 0.5 {
         return clear(margin, format!("launching {} kernels takes {} of the step at most", crate::words::count(count), percent(share)));
     }
@@ -120,6 +123,20 @@ fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
     let ends = [0.25 * share.min(1.0), (0.7 * share).min(0.7), share.min(0.9)];
     Answer::Found(Box::new(found(situation, launches, ends, Basis::Bound, "launches x 5 us over the step")))
 }
+
+/// A framework's dispatcher takes up to this many times the plain cost of a launch.
+const DISPATCHER: f64 = 4.0;
+
+/// The device is seen without any kernel for much of the time while it decodes, and launching explains that time.
+fn idle_by_busy(situation: &Situation<'_>, launches: &Launches, count: f64) -> Option<f64> {
+    let idle = 1.0 - situation.evidence.figures.typical("gpu.busy")?;
+    let per_launch = idle * launches.step_s / count;
+    let is_launching = (0.5 * LAUNCH_S..=DISPATCHER * LAUNCH_S).contains(&per_launch);
+    (decode_is_most(situation) && !launches.is_replayed() && idle >= HALF_IDLE && is_launching).then_some(idle)
+}
+
+/// Busy counts any kernel at all: a device below half of it lacks work more often than it has some.
+const HALF_IDLE: f64 = 0.5;
 
 fn found(situation: &Situation<'_>, launches: &Launches, ends: [f64; 3], basis: Basis, from: &str) -> Found {
     let mut rows = vec![

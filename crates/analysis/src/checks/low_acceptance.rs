@@ -195,8 +195,19 @@ impl Wasted {
     }
 }
 
+/// Of a round, the part that it takes beyond a plain step, as far as its drafts were refused: what is lost to them is more
+/// than what a run without speculation gains, since the few accepted ones paid some of it back.
+fn refused_share(situation: &Situation<'_>, drafting: &Drafting) -> Option<f64> {
+    let ratio = Costs::read(situation, Some(drafting)).filter(|_| situation.is_typed())?.round_ratio()?;
+    let refused = 1.0 - (drafting.yield_tokens - 1.0) / drafting.per_round;
+    Some((refused * (1.0 - 1.0 / ratio)).clamp(0.0, 1.0)).filter(|share| share.is_finite())
+}
+
 fn wasted(situation: &Situation<'_>, drafting: &Drafting, plain: Option<f64>) -> Wasted {
     if let Some(ratio) = plain {
+        if let Some(refused) = refused_share(situation, drafting).filter(|share| ratio < 1.0 / SPREAD && *share > 1.0 - ratio) {
+            return Wasted::new([1.0 - ratio, refused, refused], Basis::Derived, "the run without speculation");
+        }
         let spread = if situation.is_typed() { SPREAD } else { RUN_SPREAD };
         let ends = [1.0 - spread * ratio, 1.0 - ratio, 1.0 - ratio / spread];
         return Wasted::new(ends, Basis::Derived, "the run without speculation");

@@ -99,7 +99,11 @@ fn by_sweep(situation: &Situation<'_>, drafting: Option<&Drafting>) -> Option<Sh
         return None;
     }
     let last = drafting.map_or(0.0, |drafting| drafting.accepted_at(now));
-    let is_longer = now > best.drafts? && ratio < 1.0 / SPREAD && now >= MIN_DRAFTS && last < STILL_ACCEPTED;
+    // With a minimum inside the sweep, or at two drafts and more, speculation pays at that length: then the length is wrong
+    // and not the price, however often the last draft is accepted.
+    let is_inside = all.iter().any(|run| run.drafts < best.drafts && run.over(best).is_some_and(|ratio| ratio > SPREAD));
+    let is_length = last < STILL_ACCEPTED || is_inside || best.drafts? >= 2.0;
+    let is_longer = now > best.drafts? && ratio < 1.0 / SPREAD && now >= MIN_DRAFTS && is_length;
     let gain = if is_longer { 1.0 - ratio } else { 0.0 };
     let share = [(1.0 - SPREAD * ratio).max(0.0).min(gain), gain, gain];
     let best = if is_longer { best.drafts? } else { now };
@@ -109,6 +113,10 @@ fn by_sweep(situation: &Situation<'_>, drafting: Option<&Drafting>) -> Option<Sh
 /// The run without speculation says what a draft costs, its verifying included; acceptance says where to stop.
 fn by_measured_cost(situation: &Situation<'_>, drafting: &Drafting) -> Option<Shorter> {
     let costs = Costs::read(situation, Some(drafting))?;
+    // Drafts dearer than a usual drafter's are lost to their price, which no length mends.
+    if costs.draft_ratio().is_some_and(|draft| draft > drafting::draft_bounds(situation.evidence).draft_hi) {
+        return None;
+    }
     let cost = drafting::measured_cost(&costs)?;
     let (best, ratio) = drafting::best_length(drafting, cost);
     let gain = 1.0 - ratio;
@@ -126,7 +134,7 @@ fn by_measured_cost(situation: &Situation<'_>, drafting: &Drafting) -> Option<Sh
 /// Positions that bring less than the cheapest drafter costs are wasted at any price; how much depends on the price.
 fn by_acceptance(situation: &Situation<'_>, drafting: &Drafting) -> Option<Shorter> {
     let bounds = drafting::draft_bounds(situation.evidence);
-    let measured = Costs::read(situation, Some(drafting)).and_then(|costs| costs.draft_ratio());
+    let measured = Costs::read(situation, Some(drafting)).and_then(|costs| costs.draft_ratio()).map(|draft| draft.min(bounds.draft_hi));
     let least = measured.unwrap_or(bounds.draft_lo);
     let most = drafting.per_round.min(64.0) as usize;
     let useful = (1..=most).take_while(|at| drafting.accepted_at(*at as f64) > least).count() as f64;

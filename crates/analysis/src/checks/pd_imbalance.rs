@@ -46,7 +46,10 @@ struct Pools {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
-    let pools = Pools { waiting: pool(situation, "engine.waiting"), used: used(situation).or_else(|| used_by_work(situation)) };
+    let used = used(situation).or_else(|| used_by_work(situation));
+    // A pool whose queue nobody states is known by its use.
+    let waiting = pool(situation, "engine.waiting").or_else(|| lone_queue(situation).filter(|_| used.is_some()));
+    let pools = Pools { waiting, used };
     let transfer = transfer_s(situation);
     let connector = situation
         .evidence
@@ -119,6 +122,16 @@ fn pool(situation: &Situation<'_>, quantity: &str) -> Option<(f64, f64)> {
         let each = evidence.engines.iter().filter_map(|(id, engine)| Some((id.text(), engine.series(quantity)?.mean()))).collect();
         pick(&Members { each, ..Members::default() })
     })
+}
+
+/// The queue of the one pool for which it is stated.
+fn lone_queue(situation: &Situation<'_>) -> Option<(f64, f64)> {
+    let roles = situation.evidence.figures.by_label("engine.waiting", "role");
+    match roles.as_slice() {
+        [(role, waiting)] if role.contains("prefill") => Some((*waiting, 0.0)),
+        [(role, waiting)] if role.contains("decode") => Some((0.0, *waiting)),
+        _ => None,
+    }
 }
 
 /// How full each pool is: activity, KV use, else running beside the other's.

@@ -15,7 +15,7 @@ use crate::law::gaps_are_steps;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::remedy::{Remedy, first_token_falls};
+use crate::remedy::Remedy;
 use crate::situation::Situation;
 use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
@@ -221,25 +221,36 @@ fn from_timeline(situation: &Situation<'_>, law: &StepLaw, small: f64, chunk: Op
         figure("effective chunk", chunk.unwrap_or(0.0), "token", "token budget and long-prefill threshold; 0 for none"),
         figure("cost of a prompt token", law.c_s, "s", situation.law.from()),
     ];
-    let itl_s = situation.evidence.mean("server.itl");
-    let mut itl = Movement::new("server.itl.mean", "ITL mean", "s", Direction::Down, itl_s);
-    itl = match itl_s {
-        Some(itl_s) => itl.to(
-            itl_s * (1.0 - share).max(0.0),
-            itl_s * (1.0 - 0.3 * share),
-            "gaps cut to a step with a small chunk; the same tokens spread over more steps",
+    // The long gaps shrink to a step with a small chunk. Their mean hardly moves: the same prompt tokens are computed between
+    // the same output tokens, spread over more steps.
+    let slow_s = p99_gap_s(situation);
+    let small_step_s = law.step_s(situation.load.running_mean.max(1.0), small.max(SHARED_CHUNK_TOKENS));
+    let mut itl = Movement::new("client.itl.p99", "ITL p99", "s", Direction::Down, slow_s);
+    itl = match slow_s.filter(|slow_s| *slow_s > 2.0 * small_step_s) {
+        Some(slow_s) => itl.to(
+            0.5 * small_step_s,
+            (2.0 * small_step_s).min(0.9 * slow_s),
+            "a step with a small chunk by the step law; a factor of two for steps with several",
         ),
-        None => itl.refused("no time between tokens from the server: direction only"),
+        None => itl.refused("no rows of gaps at the client: direction only"),
     };
     let cost = Some(Quantity { value: excess.per_request_s, unit: "s".into() });
     Found { claims: vec![claim], cost, ..found(situation, &why, rows, itl, small) }
+}
+
+/// The p99 of gaps between tokens at the client, s.
+fn p99_gap_s(situation: &Situation<'_>) -> Option<f64> {
+    let mut gaps: Vec<i64> = situation.evidence.gaps.iter().map(|gap| gap.gap_ns).collect();
+    gaps.sort_unstable();
+    let at = (gaps.len() * 99).div_ceil(100).checked_sub(1)?;
+    (gaps.len() >= 200).then(|| gaps[at] as f64 * 1e-9)
 }
 
 fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, itl: Movement, small: f64) -> Found {
     let to = count(small.max(SHARED_CHUNK_TOKENS)).replace(',', "");
     let hypothesis = Remedy::setting(situation, "max_num_batched_tokens", to)
         .moves(itl)
-        .guards(first_token_falls(situation, 0.0, "").refused("rises for long prompts by the fixed cost of the extra steps"))
+        .guards(Movement::first_token(situation, Direction::Up).refused("rises for long prompts by the fixed cost of the extra steps"))
         .risking("long prompts take more steps: their first token comes later", "first-token time passes what users accept")
         .build();
     Found {
@@ -258,7 +269,9 @@ fn uneven(figures: &Figures) -> Option<(f64, f64, &'static str)> {
     const NAMES: [&str; 4] = ["client.itl", "server.itl", "client.tpot", "server.tpot"];
     let slow_of = |get: &dyn Fn(&str) -> Option<f64>, name: &str| ["p99", "max", "p95"].iter().find_map(|of| get(&format!("{name}.{of}")));
     let middle_of = |get: &dyn Fn(&str) -> Option<f64>, name: &str| {
-        ["p50", "mean", "min"].iter().find_map(|of| get(&format!("{name}.{of}"))).or_else(|| get(name))
+        let own = ["p50", "mean", "min"].iter().find_map(|of| get(&format!("{name}.{of}"))).or_else(|| get(name));
+        // A slow end of the gaps without their middle: the mean time per token stands for it, and is no shorter.
+        own.or_else(|| get(&name.replace(".itl", ".tpot")))
     };
     NAMES.into_iter().find_map(|name| {
         let whole = |full: &str| figures.get(full);
@@ -276,7 +289,7 @@ fn uneven(figures: &Figures) -> Option<(f64, f64, &'static str)> {
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
-    if let Some((why, rows)) = smaller_chunk_helps(situation) {
+    if let Some((why, rows)) = smaller_chunk_helps(situation).or_else(|| smaller_chunk_row(&evidence.figures)) {
         return Answer::Found(Box::new(typed(situation, &why, rows)));
     }
     let (prefill_step, decode_step) =
@@ -345,6 +358,30 @@ fn smaller_chunk_helps(situation: &Situation<'_>) -> Option<(String, Vec<Row>)> 
         arm.run_name
     );
     Some((why, vec![figure(name, slow, "s", "this arm, slow end"), figure(name, theirs, "s", &arm.run_name)]))
+}
+
+/// A sweep over the chunk in which the slowest gaps shrink with it.
+fn smaller_chunk_row(figures: &Figures) -> Option<(String, Vec<Row>)> {
+    const SLOW: [&str; 4] = ["client.itl.p99", "server.itl.p99", "client.itl.max", "client.tpot.p99"];
+    SLOW.iter().find_map(|name| {
+        let row = |point: &Point| {
+            let chunk = ["config.max_num_batched_tokens", "config.long_prefill_token_threshold"].iter().find_map(|key| point.typical(key));
+            Some((chunk.filter(|&chunk| chunk > 0.0)?, point.get(name)?))
+        };
+        let mut rows: Vec<(f64, f64)> = figures.points().filter_map(row).collect();
+        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (&(small, least), &(large, most)) = rows.first().zip(rows.last())?;
+        (large > small && most >= UNEVEN * least).then(|| {
+            let why = format!(
+                "with prompts in pieces of {} instead of {} tokens the slowest gaps take {} instead of {}",
+                count(small),
+                count(large),
+                seconds(least),
+                seconds(most)
+            );
+            (why, vec![figure(name, most, "s", "the largest pieces"), figure(name, least, "s", "the smallest pieces")])
+        })
+    })
 }
 
 /// The mean gap beyond the median one is what uneven gaps cost, where both are given.

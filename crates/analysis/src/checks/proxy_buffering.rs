@@ -2,13 +2,14 @@
 
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
+use crate::clumps::{Clumped, behind_server};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Quantity};
 use crate::law::{COALESCED_LIMIT, coalesced_share};
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
 use crate::situation::Situation;
-use crate::words::{percent, seconds};
+use crate::words::{digits, percent, seconds};
 
 check! {
     /// A proxy on the way collects the stream and passes it on late and in clumps.
@@ -29,7 +30,7 @@ check! {
     /// ## When this is wrong
     /// A slow prefill moves the server's TTFT too. A load client out of CPU reads its socket late and sees the same
     /// clumps (`client_bound`): only a gateway's own stamps or the client's run queue tell the two apart.
-    id: "proxy_buffering", layer: Application, rank: 5, phases: [Stream], bound: "network", validated_on: "recorded", run: find,
+    id: "proxy_buffering", layer: Application, rank: 7, phases: [Stream, Transfer], bound: "network", validated_on: "recorded", run: find,
 }
 
 /// Client TTFT must exceed the server's by this share of it before a buffer is worth looking for.
@@ -216,8 +217,41 @@ fn client_gap_mean_s(situation: &Situation<'_>) -> Option<f64> {
     (!gaps.is_empty()).then(|| gaps.iter().map(|gap| gap.gap_ns as f64 * 1e-9).sum::<f64>() / gaps.len() as f64)
 }
 
+/// Typed numbers: the server sends evenly, and the client gets clumps or everything at once.
+fn by_clumps(situation: &Situation<'_>, clumped: &Clumped) -> Found {
+    let Clumped { inner_s, client_s, server_itl_s, chunk_tokens } = *clumped;
+    let held_s = client_s - inner_s;
+    let mut rows =
+        vec![figure("client.ttft", client_s, "s", "typed"), figure("inner ttft", inner_s, "s", "the server's, or the direct arm's")];
+    rows.extend(chunk_tokens.map(|tokens| figure("client.chunk_tokens", tokens, "token", "typed")));
+    rows.extend(server_itl_s.map(|itl| figure("inner itl", itl, "s", "the server's, or the direct arm's")));
+    let phase =
+        if situation.phase_s(Phase::Stream) <= 0.0 && situation.phase_s(Phase::Transfer) > 0.0 { Phase::Transfer } else { Phase::Stream };
+    let share = situation.share_of(phase, held_s);
+    let claims = if share > 0.0 { vec![Claim { phase, what: Extent::exactly(share), basis: Basis::Typed }] } else { Vec::new() };
+    let pieces = chunk_tokens.map_or("the rest at once".to_string(), |tokens| format!("{} tokens at a time", digits(tokens)));
+    assemble(
+        Wording {
+            summary: format!("the first token comes after {} instead of {}, {pieces}", seconds(client_s), seconds(inner_s)),
+            sentence: format!(
+                "The stream is held back {} on its way: the first token leaves the server after {} and arrives after {}, {pieces}.",
+                seconds(held_s),
+                seconds(inner_s),
+                seconds(client_s)
+            ),
+        },
+        claims,
+        held_s,
+        rows,
+        predictions(situation, &Delays { server: inner_s, client: client_s, held: held_s }, server_itl_s),
+    )
+}
+
 /// Typed numbers: two vantages of one arm, or the same load with and without the proxy.
 fn from_figures(situation: &Situation<'_>) -> Answer {
+    if let Some(clumped) = behind_server(situation) {
+        return Answer::Found(Box::new(by_clumps(situation, &clumped)));
+    }
     let figures = &situation.evidence.figures;
     let own = |vantage: &str| Some((figures.typical(&format!("{vantage}.ttft"))?, figures.typical(&format!("{vantage}.itl"))?));
     let inner = own("server").map(|pair| (pair, "server")).or_else(|| {

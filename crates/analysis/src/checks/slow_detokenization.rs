@@ -4,10 +4,12 @@ use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence, Quantity};
+use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
 use crate::situation::Situation;
+use crate::slower_arm::faster_arm;
 use crate::text_work::{FULL_CORE, without_tokenizer};
 use crate::words::{digits, percent, seconds};
 
@@ -47,6 +49,19 @@ fn find(situation: &Situation<'_>) -> Answer {
             ];
             return Answer::Found(Box::new(found(situation, mine, without, rows, "the arm with token ids out is faster by it")));
         }
+    }
+    let detokenize_s = |arm: &Arm| arm.figures.typical("server.detokenize_time");
+    let is_dearer =
+        |here: &Arm, there: &Arm| detokenize_s(here).zip(detokenize_s(there)).is_some_and(|(mine, theirs)| mine >= BEYOND_STEP * theirs);
+    if let Some((slower, dear_s)) = faster_arm(situation, is_dearer).zip(detokenize_s(situation.evidence)) {
+        let rows = vec![
+            figure("server.detokenize_time", dear_s, "s", "this arm"),
+            figure("server.detokenize_time there", detokenize_s(slower.other).unwrap_or_default(), "s", "the other arm"),
+            figure(slower.signal, slower.mine_s, "s", "this arm"),
+            figure(&format!("{} there", slower.signal), slower.theirs_s, "s", "the other arm"),
+        ];
+        let why = "the arm in which it is cheap is faster";
+        return Answer::Found(Box::new(found(situation, slower.mine_s, slower.theirs_s, rows, why)));
     }
     if let Some(per_request) = figures.typical("server.detokenize_time").filter(|_| !is_microbenchmark(situation)) {
         return by_time(situation, per_request);

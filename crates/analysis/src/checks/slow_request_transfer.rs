@@ -1,6 +1,7 @@
 //! The request's body takes long to arrive.
 
 use crate::advice::Advice;
+use crate::arms::at_equal_load;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence, Quantity};
@@ -78,10 +79,26 @@ fn grows_with_body(situation: &Situation<'_>) -> Option<(f64, f64)> {
     if rows.is_empty() {
         rows = std::iter::once(situation.evidence).chain(situation.other_arms()).filter_map(of_arm).collect();
     }
+    if rows.len() < 2 {
+        rows = other_bodies(situation)?;
+    }
     let smallest = *rows.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let largest = *rows.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let rate = (largest.0 - smallest.0) / (largest.1 - smallest.1);
     (rate > 0.0 && rate < SLOW_LINE).then_some((largest.1 - smallest.1, largest.1))
+}
+
+/// This arm and another with other bodies, where both state a time to first token at one load: bytes and seconds of each.
+fn other_bodies(situation: &Situation<'_>) -> Option<Vec<(f64, f64)>> {
+    let here = situation.evidence;
+    let bytes = |arm: &Arm| arm.figures.typical("gateway.body_bytes");
+    let mine = bytes(here)?;
+    situation.other_arms().find_map(|arm| {
+        let theirs = bytes(arm).filter(|theirs| *theirs != mine)?;
+        let pairs = at_equal_load(here, arm, "client.ttft", "client.concurrency");
+        let (_, here_s, there_s) = pairs.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(vec![(mine, here_s), (theirs, there_s)])
+    })
 }
 
 fn judge(situation: &Situation<'_>, body_s: f64, whole_s: f64, from: &str) -> Answer {

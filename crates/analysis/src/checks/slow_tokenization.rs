@@ -4,6 +4,7 @@ use crate::advice::Advice;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence, Quantity};
+use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
@@ -54,7 +55,43 @@ fn find(situation: &Situation<'_>) -> Answer {
             vec![figure("ttft", mine, "s", "with the tokenizer"), figure("ttft without", without, "s", "the arm that sends token ids")];
         return Answer::Found(Box::new(found(situation, mine - without, rows, "the arm that sends token ids is faster by it")));
     }
-    by_elimination(situation).unwrap_or_else(|| undecided(situation))
+    by_elimination(situation).or_else(|| by_rise(situation)).unwrap_or_else(|| undecided(situation))
+}
+
+/// Two arms may differ by this factor without any change.
+const RUN_SPREAD: f64 = 1.25;
+
+/// The process that turns text into tokens is at a full core, and the first token comes later than in an arm of the same
+/// load; nothing waits in the engine and tokens do not come slower, or nobody says so.
+fn by_rise(situation: &Situation<'_>) -> Option<Answer> {
+    let here = situation.evidence;
+    let figures = &here.figures;
+    let (role, busy) = full_process(here)?;
+    let rises = |quantity: &str, there: &Arm| {
+        let pair = figures.typical(quantity).zip(there.figures.typical(quantity));
+        pair.filter(|(mine, theirs)| *mine > RUN_SPREAD * theirs)
+    };
+    let is_engine = |there: &Arm| {
+        ["client.itl", "client.tpot", "server.prefill_time", "server.queue_time"].iter().any(|name| rises(name, there).is_some())
+    };
+    let is_waiting = figures.highest("engine.waiting").is_some_and(|waiting| waiting >= 1.0);
+    let (mine, theirs) = situation
+        .other_arms()
+        .filter(|there| !is_waiting && !crate::arms::load_differs(here, there) && !is_engine(there))
+        .find_map(|there| rises("client.ttft", there))?;
+    let rows = vec![
+        figure("client.ttft", mine, "s", "this arm"),
+        figure("client.ttft there", theirs, "s", "the other arm at the same load"),
+        figure(&format!("proc.cpu{{role=\"{role}\"}}"), busy, "ratio", "typed or host counters"),
+    ];
+    let why = format!("the process that tokenizes uses {} of a core, and the engine is no slower", digits(busy));
+    Some(Answer::Found(Box::new(found(situation, mine - theirs, rows, &why))))
+}
+
+/// The process in front of the engine that is at a full core.
+fn full_process(evidence: &Arm) -> Option<(&'static str, f64)> {
+    let busy = |role: &'static str| Some((role, evidence.main_thread_cores(role)?));
+    ["tokenizer", "frontend", "api_server"].into_iter().filter_map(busy).find(|(_, busy)| *busy >= FULL_CORE)
 }
 
 fn by_time(situation: &Situation<'_>, stage_s: f64, ttft_s: f64) -> Answer {

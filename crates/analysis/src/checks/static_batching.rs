@@ -41,6 +41,8 @@ const IDLE: f64 = 0.25;
 const DRAINED: f64 = 0.25;
 /// Drains that are no chance.
 const MIN_DRAINS: usize = 3;
+/// Times in a row that freed seats stayed empty beside waiting requests, from which one drain is enough.
+const MIN_FALLS: usize = 4;
 /// Served over what static batches would give, from which they are what is seen.
 const AS_BATCHES: std::ops::RangeInclusive<f64> = 0.75..=1.1;
 /// Fewer rows of gauges over time than this show no pattern.
@@ -97,7 +99,9 @@ fn from_moments(situation: &Situation<'_>, all: &[Moment], basis: Basis) -> Answ
     let drains = drains(all, peak_running);
     // Where nobody ever joins but into a drained batch, two drains are no chance either.
     let joins = all.windows(2).filter(|pair| pair[1].running > pair[0].running).count();
-    let enough = drains >= MIN_DRAINS || (drains + 1 == MIN_DRAINS && joins == drains);
+    // Nor is one on whose long way down seats came free again and again while others waited.
+    let falls = all.windows(2).filter(|pair| pair[1].running < pair[0].running && pair[0].waiting >= 1.0).count();
+    let enough = drains >= MIN_DRAINS || (joins == drains && (drains + 1 == MIN_DRAINS || (drains == 1 && falls >= MIN_FALLS)));
     if idle < IDLE || !enough || peak_running < 2.0 {
         return clear(
             vec![("idle_seats_while_waiting", idle), ("drains", drains as f64)],

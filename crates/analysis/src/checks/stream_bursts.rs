@@ -4,6 +4,7 @@ use crate::advice::Advice;
 use crate::arms::at_equal_load;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
+use crate::clumps::{at_once_s, behind_server, names_gateway};
 use crate::contract::{Direction, Evidence, Hypothesis, Quantity};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -39,6 +40,12 @@ const BURSTY: f64 = 1.5;
 const LATER: f64 = 0.1;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if situation.is_typed() && behind_server(situation).is_some() {
+        return clear(vec![("held_behind_server", 1.0)], "the server sends evenly: what collects its tokens stands behind it");
+    }
+    if let Some(held_s) = at_once_s(situation).filter(|_| situation.is_typed() && !names_gateway(situation)) {
+        return Answer::Found(Box::new(all_at_once(situation, held_s)));
+    }
     let timer = situation.evidence.settings.number("config.stream_batch_time").filter(|timer| *timer > 0.0);
     let interval = situation.evidence.settings.number("config.stream_interval").filter(|tokens| *tokens > 1.0);
     if let Some(timer) = timer {
@@ -182,6 +189,36 @@ fn timer(situation: &Situation<'_>, timer_s: f64) -> Hypothesis {
         )
         .throughput("unchanged while the serving layer has CPU to spare")
         .build()
+}
+
+/// Nothing stands between, and the first token comes with the last: the serving layer sends when it has everything.
+fn all_at_once(situation: &Situation<'_>, held_s: f64) -> Found {
+    let ttft_s = situation.account.first_token_mean_s();
+    let rows = vec![
+        figure("client.ttft", ttft_s, "s", "typed"),
+        figure("client.e2e", situation.account.total_mean_s(), "s", "typed"),
+        figure("decoding by the server's own pace", held_s, "s", "time per token x tokens"),
+    ];
+    let hypothesis = Advice::outside("streaming", "all at once", "every token", "let the serving layer flush every token as it is made")
+        .needs("restart")
+        .risk("more and smaller messages: the serving layer's CPU grows", "the serving layer's process reaches a full core")
+        .expect(
+            Movement::first_token(situation, Direction::Down)
+                .primary()
+                .to(0.0, (ttft_s - 0.5 * held_s).max(0.0), "at least half of decoding no longer passes before the first token")
+                .build(),
+        )
+        .throughput("unchanged")
+        .build();
+    Found {
+        summary: format!("the first token arrives with the last, after {}, of which decoding takes {}", seconds(ttft_s), seconds(held_s)),
+        sentence: format!(
+            "The server sends nothing until it has everything: the first token arrives after {}, of which {} are decoding; the whole request takes no longer.",
+            seconds(ttft_s),
+            seconds(held_s)
+        ),
+        ..found(situation, held_s.min(ttft_s), ttft_s, rows, hypothesis)
+    }
 }
 
 /// Bursts by count hold tokens back, not requests: true, and no part of any request's time.

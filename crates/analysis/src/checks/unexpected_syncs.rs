@@ -5,6 +5,7 @@ use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
 use crate::device_remedy::{first_token_kept, hypothesis, moves, outside, token_falls};
 use crate::device_step::{claims, cost, figure_of, is_cpu, step_s};
+use crate::evidence::Evidence as Arm;
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
@@ -45,7 +46,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     if is_cpu(situation) {
         return clear(Vec::new(), "host and device are one: nothing to wait for");
     }
-    let wait = figure_of(figures, "kernel.sync_wait");
+    // Told rank by rank, what even the busiest one waits is a wait for the device; the rest is waiting for other ranks.
+    let of_ranks = figures.points().filter(|point| point.get("proc.rank").is_some()).filter_map(|point| point.typical("kernel.sync_wait"));
+    let wait = of_ranks.reduce(f64::min).or_else(|| figure_of(figures, "kernel.sync_wait"));
     let step = step_s(arm).map(|(step, _)| step);
     let (Some(wait), Some(step)) = (wait, step) else {
         return undecided(
@@ -91,8 +94,20 @@ fn find(situation: &Situation<'_>) -> Answer {
     if ahead == Some(true) && waited >= LONG_WAIT {
         return Answer::Found(Box::new(found(situation, exposed(waited), Basis::Counterfactual, wait, step, Vec::new())));
     }
+    if let Some(idle) = idle_beside_kernels(arm, step).filter(|idle| *idle >= MATERIAL && waited >= LONG_WAIT) {
+        let ends = [0.3 * idle.min(waited), idle.min(waited), idle];
+        let rows = vec![figure("step less its kernels, share of the step", idle, "ratio", "kernel.time by category")];
+        return Answer::Found(Box::new(found(situation, ends, Basis::Bound, wait, step, rows)));
+    }
     let why = format!("the host waits {} of a step for the device; whether the device is idle afterwards is not known", percent(waited));
     undecided(situation, &["kernel.launch_gap", "engine.host_gap", "config.async_scheduling"], why, TRACE)
+}
+
+/// Share of the step in which no kernel runs, where a profile lists kernels by kind, matrix products among them.
+fn idle_beside_kernels(arm: &Arm, step_s: f64) -> Option<f64> {
+    let kinds = arm.figures.by_label("kernel.time", "category");
+    let has_products = kinds.iter().any(|(kind, _)| ["gemm", "matmul", "linear", "moe"].iter().any(|word| kind.contains(word)));
+    (kinds.len() >= 2 && has_products).then(|| 1.0 - kinds.iter().map(|(_, time)| time).sum::<f64>() / step_s)
 }
 
 /// The host prepares `1 - waited` of the step while the device, once drained, is idle. Ahead of it, the two overlap, and

@@ -87,6 +87,10 @@ pub(super) fn read(capture: &Capture, evidence: &mut Evidence) {
         if !evidence.takes(samples.run_idx[at], samples.t_ns[at]) {
             continue;
         }
+        // No count, time or share is this large; what a damaged line says must not become arithmetic.
+        if !samples.value[at].is_finite() || samples.value[at].abs() > 1e18 {
+            continue;
+        }
         let is_device = is_device(capture, at);
         if !is_device && (samples.t_ns[at] == 0 || samples.point_idx[at] >= 0) {
             figures::read_sample(capture, at, &mut evidence.figures);

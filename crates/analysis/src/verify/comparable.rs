@@ -78,6 +78,14 @@ fn mean_lengths(b: &Load, a: &Load) -> Vec<String> {
 }
 
 /// In a closed loop the rate follows the server, so only an open loop's rate must agree.
+/// Requests in flight at the client on average, waiting for a connection included.
+fn in_flight(evidence: &Evidence) -> Option<f64> {
+    let rows: Vec<(i64, i64)> = evidence.client.iter().filter_map(|row| Some((row.t_sent_ns, row.t_done_ns?))).collect();
+    let (first, last) = (rows.iter().map(|row| row.0).min()?, rows.iter().map(|row| row.1).max()?);
+    let spent: i64 = rows.iter().map(|(sent, done)| (done - sent).max(0)).sum();
+    (rows.len() >= MIN_ROWS && last > first).then(|| spent as f64 / (last - first) as f64)
+}
+
 fn offered_rate(b: &Evidence, a: &Evidence, bl: &Load, al: &Load) -> Option<String> {
     let closed = |evidence: &Evidence| {
         evidence.figures.get("client.concurrency").is_some()
@@ -88,7 +96,11 @@ fn offered_rate(b: &Evidence, a: &Evidence, bl: &Load, al: &Load) -> Option<Stri
         return Some(if users(b) == users(a) { "same number of users (closed loop)".into() } else { format!("{DIFFERS}number of users") });
     }
     let ratio = al.arrivals_per_s? / bl.arrivals_per_s.filter(|&rate| rate > 0.0)?;
-    Some(if within(ratio, RATE) {
+    let users = in_flight(b).zip(in_flight(a)).filter(|(before, after)| within(after / before, RATE));
+    Some(if let Some((users, _)) = users.filter(|_| !within(ratio, RATE)) {
+        // Users who wait for their answer ask more often when it comes sooner: then as many are in flight as before.
+        format!("same number of requests in flight: {}; the rate follows the answers (closed loop)", digits(users))
+    } else if within(ratio, RATE) {
         format!("same offered rate: {} req/s, {}", digits(bl.arrivals_per_s?), signed_percent(ratio))
     } else {
         format!(

@@ -32,6 +32,7 @@ pub(super) fn measure(evidence: &Evidence, signal: &str) -> Option<Measured> {
         "ttft.mean" => ttft().or_else(|| from_histogram(evidence, "server.ttft", batches)),
         "e2e.mean" => e2e().or_else(|| from_histogram(evidence, "server.e2e", batches)),
         "client.itl.mean" => from_gaps(evidence, batches),
+        "client.itl.p99" => slow_gaps(evidence, batches),
         "kv.preemptions.rate" => preemption_rate(evidence, batches),
         "engine.running.max" => level(evidence, "engine.running"),
         _ => from_histogram(evidence, signal.strip_suffix(".mean")?, batches),
@@ -58,6 +59,22 @@ fn from_rows(evidence: &Evidence, batches: usize, value: fn(&RequestRow) -> Opti
 fn from_gaps(evidence: &Evidence, batches: usize) -> Option<Measured> {
     let values: Vec<(i64, f64)> = evidence.gaps.iter().map(|gap| (gap.t_end_ns, gap.gap_ns as f64 * 1e-9)).collect();
     average(&values, batches)
+}
+
+/// The p99 of gaps, of the run and of each of as many equal parts of it.
+fn slow_gaps(evidence: &Evidence, batches: usize) -> Option<Measured> {
+    let mut gaps: Vec<(i64, f64)> = evidence.gaps.iter().map(|gap| (gap.t_end_ns, gap.gap_ns as f64 * 1e-9)).collect();
+    gaps.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let part = gaps.len() / batches.max(1);
+    // A part needs its hundred gaps for a p99 of its own.
+    (part >= 100).then(|| Measured { mean: p99(&gaps), batches: gaps.chunks(part).filter(|chunk| chunk.len() == part).map(p99).collect() })
+}
+
+fn p99(gaps: &[(i64, f64)]) -> f64 {
+    let mut sorted: Vec<f64> = gaps.iter().map(|(_, gap_s)| *gap_s).collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = ((sorted.len() as f64 * 0.99).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
+    sorted.get(at).copied().unwrap_or(0.0)
 }
 
 fn average(values: &[(i64, f64)], batches: usize) -> Option<Measured> {

@@ -104,7 +104,9 @@ fn twins_exist_and_know_each_other() {
         assert_eq!(twin.map(|twin| twin.twin.as_str()), Some(case.name().as_str()), "twin `{}` of {}", case.twin, case.name());
         let answers = fs::read_to_string(twin.unwrap().folder.join("expected.txt")).unwrap_or_default();
         let answer = answers.lines().find_map(|line| line.strip_prefix(case.check.as_str())).map(str::trim);
-        let is_fault = case.expected == crate::case::Expected::Found;
+        // What is repaired of one problem may show the next one, which then stands in the first one's folder.
+        let is_next = twin.unwrap().expected == crate::case::Expected::Found && !case.name().starts_with(&format!("{}/", case.check));
+        let is_fault = case.expected == crate::case::Expected::Found && !is_next;
         assert!(!is_fault || answer == Some("clear"), "{} is {answer:?} in its fixed twin `{}`", case.check, case.twin);
     }
 }
