@@ -33,7 +33,8 @@ pub(super) fn changed(text: &str, redaction: &Redaction<'_>) -> String {
         match part {
             Part::Known(piece) => pieces.push(piece.to_string()),
             Part::Other(gap) => {
-                pieces.extend(gap.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(|w| redaction.hash(w)))
+                let spoken = gap.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+                pieces.extend(spoken.map(|word| redaction.hash(word)));
             }
         }
     }

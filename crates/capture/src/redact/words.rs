@@ -169,7 +169,16 @@ pub(super) const VOCABULARY: &[&str] = &[
     "comm", "nccl", "rccl", "all_reduce", "allreduce", "all-reduce", "all_to_all", "alltoall", "nixl", "p2p", "pynccl",
     // shards and adapters
     "layers split", "layer split", "split by layer", "layer-split", "pipeline parallel", "split layers", "adapter", "lora",
+    // processes and what stands in front of a server
+    "zmq", "zeromq", "process of its own", "own process", "separate process", "multiprocess", "multi-process", "inter-process",
+    "gateway", "proxy", "proxied", "nginx", "envoy", "haproxy", "litellm", "router", "ingress", "balancer", "traefik", "istio", "cloudflare",
+    "without", "direct", "straight", "no ", "bypass", "skip", "body_stream", "header_to_first_body",
+    // engines, kinds of log lines, symptoms
+    "vllm", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "lmdeploy", "tokenspeed", "cpu", "moe_default_config", "default_kernel_config",
+    "slow_quantization", "weight_only_fp8", "throughput_plateau", "busy_but_slow",
     // policies
+    "round_robin", "roundrobin", "random", "total_tokens", "total_requests", "shortest_queue", "least_requests", "least_request", "least_conn",
+    "minimum_tokens",
     "no_evict", "max_utilization", "utilization", "static", "inflight", "in-flight", "continuous", "priority", "ngram", "lookup", "suffix",
 ];
 
@@ -193,10 +202,10 @@ pub(super) fn kept(text: &str) -> Option<&str> {
     (WORDS.contains(&text) || WORDS.contains(&base)).then_some(text)
 }
 
-/// True for a word that stays wherever a verdict could look for it.
+/// True for a word that stays also inside a longer text.
 pub(super) fn holds(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
-    VOCABULARY.contains(&lower.as_str()) || ELSEWHERE.contains(&lower.as_str()) || WORDS.contains(&word) || is_setting_value(word)
+    VOCABULARY.contains(&lower.as_str()) || ELSEWHERE.contains(&lower.as_str())
 }
 
 /// True for a word that stays in the name of a model.

@@ -49,8 +49,8 @@ fn plant(folder: &Path) {
     write("acme_contract.bin", "Quarterly figures, nothing to see".into());
     write(
         "observations.toml",
-        "schema = \"inferoscope.observations/1\"\n[subject]\nengine = \"vllm\"\nmodel = \"acme-private\"\ngpu = \"zeus-prod-17 card\"\n[[run]]\nname = \"zebra-arm\"\n\
-         changed = \"midnight-rollout\"\nnote = \"Quarterly review by roberta\"\nflags = \"--max-num-seqs 2\"\n[run.signals]\n\"server.ttft.mean\" = \"200 ms\"\n\"wombat.size\" = 3\n"
+        "schema = \"inferoscope.observations/1\"\n[subject]\nengine = \"vllm\"\nmodel = \"acme-private 70B FP8\"\ngpu = \"zeus-prod-17 card\"\n[[run]]\nname = \"zebra-arm in the prefill pool\"\n\
+         changed = \"midnight-rollout by roberta, eager\"\nnote = \"Quarterly review by roberta\"\nflags = \"--max-num-seqs 2\"\n[run.signals]\n\"server.ttft.mean\" = \"200 ms\"\n\"wombat.size\" = 3\n"
             .into(),
     );
 }
@@ -103,6 +103,8 @@ fn no_planted_text_survives() {
     // A test that plants where nothing is read would prove nothing; the API key never enters any capture.
     let missing: Vec<&&str> = PLANTED.iter().filter(|planted| !seen.contains(**planted) && **planted != "hunter2").collect();
     assert!(missing.is_empty(), "{missing:?} did not reach the plain capture");
+    let ends = |end: &str| after.iter().any(|text| text.ends_with(end));
+    assert!(ends(";prefill;pool") && after.iter().any(|text| text == "eager"), "what verdicts look for in texts");
     assert!(after.iter().any(|text| text == "engine.running") && after.iter().any(|text| text == "config.max_num_seqs"));
 }
 
