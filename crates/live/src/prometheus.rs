@@ -116,7 +116,7 @@ impl Reader<'_> {
         let matchers = self.window.matchers.clone();
         if had_names || !everywhere.engine.is_empty() {
             return PrometheusError::EmptyWindow {
-                server,
+                server: Box::new(server),
                 start: query::shown_time(self.window.start_ns),
                 end: query::shown_time(self.window.end_ns),
                 matchers,

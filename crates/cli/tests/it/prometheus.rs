@@ -36,6 +36,7 @@ const LOADED: &[Loaded] = &[
 ];
 
 /// Whether the programs are there; a missing one is told, or is a failure where nothing may be skipped.
+#[expect(clippy::print_stderr)] // who runs the tests must see it
 fn is_installed() -> bool {
     let answers = |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     let missing: Vec<&str> = ["prometheus", "promtool"].into_iter().filter(|name| !answers(name)).collect();
@@ -68,7 +69,9 @@ fn open_metrics(path: &Path, job: &str, instance: usize, shift_s: i64) -> (Strin
         }
     }
     let mut out = String::new();
-    families.iter().for_each(|(name, rows)| write!(out, "# TYPE {name} unknown\n{rows}").unwrap());
+    for (name, rows) in &families {
+        write!(out, "# TYPE {name} unknown\n{rows}").unwrap();
+    }
     (out + "# EOF\n", last_s)
 }
 
@@ -185,7 +188,7 @@ fn the_last_minutes_are_read_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let path = program::root().join("examples/slow-first-token/metrics.prom.gz");
     let (_, last_s) = open_metrics(&path, "vllm", 0, 0);
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
     let (text, _) = open_metrics(&path, "vllm", 0, now_s - 60 - last_s);
     load(folder.path(), &text, "scrapes");
     let server = start(folder, &format!("basic_auth_users:\n  ada: {HASH}\n"));

@@ -108,7 +108,9 @@ fn scrapes(requests: &[Made], others: usize) -> String {
 
 fn read(files: &[(&str, &str)]) -> Capture {
     let folder = tempfile::tempdir().unwrap();
-    files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
     crate::read(&[folder.path().to_path_buf()], &crate::Options::default()).unwrap()
 }
 

@@ -23,7 +23,7 @@ pub enum PrometheusError {
         /// The server.
         server: Address,
         /// Cause.
-        source: FetchError,
+        source: Box<FetchError>,
     },
     /// The server wants to know who asks, or does not like the answer.
     #[error(
@@ -48,7 +48,7 @@ pub enum PrometheusError {
         /// Status line.
         status: StatusCode,
         /// Cause.
-        source: AnswerError,
+        source: Box<AnswerError>,
     },
     /// Some other status.
     #[error("`{server}` answered {status}, expected 200 OK; try again, or ask another server")]
@@ -64,7 +64,7 @@ pub enum PrometheusError {
         /// The server.
         server: Address,
         /// Cause.
-        source: AnswerError,
+        source: Box<AnswerError>,
     },
     /// The answer is cut or damaged.
     #[error("`{server}` sent an answer that cannot be read; try again, and check what stands between here and there")]
@@ -72,7 +72,7 @@ pub enum PrometheusError {
         /// The server.
         server: Address,
         /// Cause.
-        source: AnswerError,
+        source: Box<AnswerError>,
     },
     /// More than fits, however small the slices.
     #[error("`{server}` has more of this window than can be read ({reason}); name a shorter `--window`, or fewer servers by `--match`")]
@@ -90,7 +90,7 @@ pub enum PrometheusError {
     )]
     EmptyWindow {
         /// The server.
-        server: Address,
+        server: Box<Address>,
         /// Begin of the window.
         start: String,
         /// End of the window.
@@ -112,16 +112,16 @@ pub enum PrometheusError {
 
 impl PrometheusError {
     pub(super) fn unreached(server: Address, source: FetchError) -> Self {
-        Self::Unreached { source: source.told_of(server.clone()), server }
+        Self::Unreached { source: Box::new(source.told_of(server.clone())), server }
     }
 
     pub(super) fn of_answer(server: Address, status: StatusCode, source: AnswerError) -> Self {
         match source {
-            AnswerError::Refused { .. } => Self::Refused { server, source },
-            AnswerError::Damaged { .. } if status.is_success() => Self::Damaged { server, source },
+            AnswerError::Refused { .. } => Self::Refused { server, source: Box::new(source) },
+            AnswerError::Damaged { .. } if status.is_success() => Self::Damaged { server, source: Box::new(source) },
             AnswerError::TooMany { .. } => Self::TooMuch { server, reason: source.to_string() },
             _ if status.is_server_error() => Self::Status { server, status },
-            _ => Self::Foreign { server, status, source },
+            _ => Self::Foreign { server, status, source: Box::new(source) },
         }
     }
 }

@@ -56,16 +56,16 @@ impl Server {
         }
     }
 
-    fn error(&self, window: &StoredWindow) -> PrometheusError {
-        read_stored(window, &|_| {}).expect_err("this server gives nothing")
-    }
-
     /// The error and its cause, with the port taken out.
     fn told(&self) -> String {
-        let error = self.error(&self.window(3600));
+        let error = error(&self.window(3600));
         let cause = std::error::Error::source(&error).map(|cause| format!("\ncause: {cause}")).unwrap_or_default();
         format!("{error}{cause}").replace(&self.port.to_string(), "PORT")
     }
+}
+
+fn error(window: &StoredWindow) -> PrometheusError {
+    read_stored(window, &|_| {}).expect_err("this server gives nothing")
 }
 
 fn names() -> Vec<u8> {
@@ -191,7 +191,7 @@ fn credentials_are_sent_with_every_question_and_never_kept() {
     let capture = read_stored(&window, &|_| {}).unwrap();
     assert!(!format!("{capture:?} {window:?}").contains("hunter2"));
     let wrong = Address::base(&format!("http://ada:lace@127.0.0.1:{}", server.port)).unwrap();
-    let told = server.error(&StoredWindow { server: wrong, ..server.window(600) }).to_string();
+    let told = error(&StoredWindow { server: wrong, ..server.window(600) }).to_string();
     assert!(told.contains("does not accept the credentials given") && !told.contains("lace"), "{told}");
 }
 
@@ -305,5 +305,5 @@ fn nobody_there_says_how_to_check() {
     let expected = "could not ask the Prometheus server `http://127.0.0.1:PORT`; check that it runs and that this address reaches it, \
                     as in `curl http://127.0.0.1:PORT/-/ready`\ncause: could not connect to `http://127.0.0.1:PORT`";
     assert_eq!(told, expected);
-    assert!(matches!(server.error(&server.window(0)), PrometheusError::NoWindow));
+    assert!(matches!(error(&server.window(0)), PrometheusError::NoWindow));
 }
