@@ -32,7 +32,7 @@ check! {
     /// ## When this is wrong
     /// A body that arrives slowly (`slow_request_transfer`) and a full connection pool (`connection_cap`) also pass between
     /// those two stamps.
-    id: "admission_queue", layer: Application, rank: 6, phases: [Gateway, Transfer], bound: "logic", validated_on: "report", run: find,
+    id: "admission_queue", layer: Application, rank: 6, phases: [Gateway, Transfer], bound: "logic", validated_on: "typed", run: find,
 }
 
 /// Gateway time below this share of the time to first token is the price of having a gateway.

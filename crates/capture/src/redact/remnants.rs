@@ -33,7 +33,7 @@ pub(super) fn changed(text: &str, redaction: &Redaction<'_>) -> String {
         match part {
             Part::Known(piece) => pieces.push(piece.to_string()),
             Part::Other(gap) => {
-                pieces.extend(gap.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(|w| redaction.hash(w)))
+                pieces.extend(gap.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(|w| redaction.hash(w)));
             }
         }
     }

@@ -210,10 +210,10 @@ fn maximum(mut from: f64, mut to: f64, value: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..SEARCH_STEPS {
         let (left, right) = (from + (to - from) / 3.0, to - (to - from) / 3.0);
         if value(left) < value(right) {
-            from = left
+            from = left;
         } else {
-            to = right
-        };
+            to = right;
+        }
     }
     from.midpoint(to)
 }
