@@ -36,6 +36,17 @@ impl Case {
     pub(crate) fn finds(&self, check: &str) -> bool {
         self.check == check && (self.expected == "found" || CONTEXT_ONLY.contains(&check))
     }
+
+    /// As what `answers`, the text of its `expected.txt`, has this failure mode found: `cause`, `context` and so on.
+    pub(crate) fn role(answers: &str, check: &str) -> Option<String> {
+        let rest = answers.lines().find_map(|line| line.strip_prefix(check).filter(|rest| rest.starts_with(' ')))?;
+        rest.trim_start().strip_prefix("found ")?.split(' ').next().map(str::to_string)
+    }
+
+    /// The answers that the program gives today; empty where none were written yet.
+    pub(crate) fn answers(&self) -> String {
+        fs::read_to_string(self.folder.join("expected.txt")).unwrap_or_default()
+    }
 }
 
 /// Every case below `folder`, in path order; none where there is no such folder.

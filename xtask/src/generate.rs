@@ -2,6 +2,7 @@
 
 mod check_pages;
 mod readme;
+mod samples;
 mod signal_page;
 mod validation_page;
 

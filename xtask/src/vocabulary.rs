@@ -109,8 +109,7 @@ fn is_word_list(before: &str, after: &str) -> bool {
     let before = before.trim_end_matches(['[', '&']).trim_end();
     let after: String = after.trim_start_matches(',').split_whitespace().collect();
     let call = before.rsplit(['(', ';', '{']).nth(1).unwrap_or_default();
-    let declared =
-        before.ends_with('=') && before.rsplit(['\n', ';']).next().is_some_and(|line| line.contains("const ") || line.contains("let "));
+    let declared = before.ends_with('=') && before.rsplit('\n').next().is_some_and(|line| line.contains("const ") || line.contains("let "));
     declared
         || before.ends_with("change_names(here, there,")
         || before.ends_with("family(arm,")
@@ -125,6 +124,7 @@ fn is_name(word: &str) -> bool {
     capture::signals::resolve(word).is_some()
         || capture::signals::SIGNALS.iter().any(|signal| signal.name.split('.').next() == Some(vantage))
         || word.ends_with('.')
+        || capture::signals::STATISTICS.iter().any(|statistic| word.strip_prefix('.') == Some(statistic))
 }
 
 fn sources() -> Vec<(PathBuf, String)> {

@@ -35,3 +35,13 @@ pub use crate::error::IngestError;
 pub use crate::options::{Options, Progress};
 pub use crate::read::{Scrape, read, read_beside, read_bytes, read_scrapes};
 pub use crate::stored::{AnswerError, Stored, StoredNames, read_names};
+
+/// Ids of the file formats that are read, as in `Source::format`.
+pub fn format_ids() -> impl Iterator<Item = &'static str> {
+    formats::FORMATS.iter().map(|format| format.id)
+}
+
+/// Ids of the engines and gateways that are known; one may come twice.
+pub fn engine_ids() -> impl Iterator<Item = &'static str> {
+    engines::ENGINES.iter().map(|engine| engine.id)
+}

@@ -104,6 +104,8 @@ pub(super) const SETTINGS: &[&str] = &[
     "config.enable_eplb",
     "config.ep_num_redundant_experts",
     "config.expert_balancing",
+    "config.expert_parallel_size",
+    "config.moe_expert_parallel_size",
     "config.flash_attention",
     "config.flash_attention_version",
     "config.gemm_backend",
@@ -165,6 +167,8 @@ pub(super) const VOCABULARY: &[&str] = &[
     "brake", "numa", "membind", "cpunodebind", "interleave", "one socket", "cpu-offload", "cpu offload", "n-cpu-moe", "gpu-layers", "-ngl",
     "pcie", "in device memory", "on the device", "socket", "tcp", "shm", "host", "ethernet", "exposed",
     "comm", "nccl", "rccl", "all_reduce", "allreduce", "all-reduce", "all_to_all", "alltoall", "nixl", "p2p", "pynccl",
+    // shards and adapters
+    "layers split", "layer split", "split by layer", "layer-split", "pipeline parallel", "split layers", "adapter", "lora",
     // policies
     "no_evict", "max_utilization", "utilization", "static", "inflight", "in-flight", "continuous", "priority", "ngram", "lookup", "suffix",
 ];

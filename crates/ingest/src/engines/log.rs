@@ -13,7 +13,7 @@
 //! exception texts) never is. Prefixes, times and the reading itself are `formats/vllm_log.rs` and
 //! `formats/engine_log.rs`.
 
-pub(crate) mod common;
+pub(crate) mod any_server;
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 use capture::{Attachment, Severity};
 
 use crate::builder::Builder;
-use crate::engines::log::{LogState, common};
+use crate::engines::log::{LogState, any_server};
 use crate::formats::{Confidence, FORMATS, Format, Probe, Stage};
 use crate::input::Input;
 
@@ -64,7 +64,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
 fn drain(input: &mut Input<'_>, builder: &mut Builder<'_>) -> i64 {
     let mut state = LogState::default();
     while let Some(line) = input.next_line() {
-        common::line(line.bytes, line.number, &mut state, builder);
+        any_server::line(line.bytes, line.number, &mut state, builder);
     }
     i64::try_from(input.raw_bytes()).unwrap_or(i64::MAX)
 }

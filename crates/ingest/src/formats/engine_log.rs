@@ -12,7 +12,7 @@ use capture::Severity;
 
 use crate::builder::Builder;
 use crate::clocks::SECOND_NS;
-use crate::engines::log::{self, LogState, Message, common};
+use crate::engines::log::{self, LogState, Message, any_server};
 use crate::engines::{ENGINES, Engine};
 use crate::formats::log_clock::{self, LogTimes, NO_YEAR};
 use crate::formats::vllm_log::{find_year, without_colors};
@@ -36,7 +36,7 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
     if engine_of(probe.head).is_some() {
         return Confidence::Sure;
     }
-    let is_general = common::LINES.iter().any(|known| probe.has(known.part));
+    let is_general = any_server::LINES.iter().any(|known| probe.has(known.part));
     if is_general { Confidence::Likely } else { Confidence::No }
 }
 
@@ -102,7 +102,7 @@ impl Reader {
         let message = Message { t_ns, level: prefix.level, file: prefix.file, rank: prefix.rank, text: prefix.message, line: number };
         let own = self.engine.and_then(|engine| engine.log).map_or(&[][..], |log| log.lines);
         let samples = builder.capture.tables.samples.t_ns.len();
-        if log::read(own.iter().chain(common::LINES), &message, &mut self.state, builder) {
+        if log::read(own.iter().chain(any_server::LINES), &message, &mut self.state, builder) {
             self.known += 1;
             let has_values = builder.capture.tables.samples.t_ns.len() > samples;
             self.unstamped += i64::from(prefix.stamp.is_none() && self.last_stamp.is_none() && has_values);

@@ -12,7 +12,7 @@ use capture::Severity;
 use crate::builder::Builder;
 use crate::civil::Civil;
 use crate::clocks::SECOND_NS;
-use crate::engines::log::{LogState, Message, common};
+use crate::engines::log::{LogState, Message, any_server};
 use crate::engines::vllm_log;
 use crate::formats::log_clock::{self, LogTimes, NO_YEAR};
 use crate::formats::{Confidence, Format, Probe, Stage};
@@ -164,7 +164,7 @@ impl LogReader {
             Some(stamp) => self.stamp(stamp, builder),
             None => self.last_stamp.unwrap_or(self.unstamped * PERIOD_NS),
         };
-        let rank = common::rank_of(line);
+        let rank = any_server::rank_of(line);
         let message = Message { t_ns, level: split.level, file: split.file, rank, text: split.message, line: number };
         if vllm_log::message(&message, &mut self.state, builder) {
             self.known += 1;

@@ -1,3 +1,5 @@
+//! What answers of a Prometheus server become: an error, or the rows of a capture.
+
 use expect_test::{Expect, expect};
 
 use super::*;

@@ -15,6 +15,7 @@ mod load_results_damaged;
 mod logs;
 mod observations;
 mod order;
+mod registered;
 mod secrets;
 mod sets;
 mod shown;

@@ -4,14 +4,14 @@
 //! exception texts) never is. The prefix, times and the reading itself are `formats/vllm_log.rs`.
 
 use crate::builder::Builder;
-use crate::engines::log::{self as shared, Known, LogState, Message, common, dump, known, log, log_labels, number_after, word_after};
+use crate::engines::log::{self as shared, Known, LogState, Message, any_server, dump, known, log, log_labels, number_after, word_after};
 
 mod device;
 mod periodic;
 mod start_up;
 
 /// Messages of vLLM, most frequent first.
-const LINES: &[&[Known]] = &[periodic::LINES, start_up::LINES, device::LINES, common::LINES];
+const LINES: &[&[Known]] = &[periodic::LINES, start_up::LINES, device::LINES, any_server::LINES];
 
 /// Reads one message; false when it is none we know.
 pub(crate) fn message(message: &Message<'_>, state: &mut LogState, builder: &mut Builder<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! Takes the prefix of a log line apart, whatever engine wrote it.
 
 use crate::civil::{Civil, digits};
-use crate::engines::log::common::rank_of;
+use crate::engines::log::any_server::rank_of;
 
 /// A time as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
