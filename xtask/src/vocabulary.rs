@@ -130,7 +130,9 @@ fn is_name(word: &str) -> bool {
 fn sources() -> Vec<(PathBuf, String)> {
     let is_read = |file: &Path| {
         let text = file.to_string_lossy().replace('\\', "/");
-        text.starts_with("crates/analysis/src/") && text.ends_with(".rs") && !NOT_READ.iter().any(|part| text.contains(part))
+        text.starts_with("crates/analysis/src/")
+            && file.extension().is_some_and(|end| end == "rs")
+            && !NOT_READ.iter().any(|part| text.contains(part))
     };
     let read = |file: PathBuf| {
         let text = fs::read_to_string(root().join(&file)).unwrap();

@@ -48,7 +48,9 @@ pub fn read_beside(known: Vec<Capture>, inputs: &[PathBuf], options: &Options<'_
         seen: Seen::default(),
         held: Vec::new(),
     };
-    known.into_iter().for_each(|capture| reading.total.merge(capture));
+    for capture in known {
+        reading.total.merge(capture);
+    }
     for (severity, code, source, sentence) in &walk.issues {
         reading.total.add_issue(*severity, code, source, "", 1, sentence);
     }
@@ -110,7 +112,9 @@ pub fn read_scrapes(name: &str, scrapes: &[Scrape<'_>], options: &Options<'_>) -
 pub(crate) fn conclude(sources: Vec<Built>) -> Capture {
     let mut conclusions = Conclusions::default();
     let mut total = Capture::new();
-    sources.into_iter().for_each(|built| merge(built, &mut total, &mut conclusions));
+    for built in sources {
+        merge(built, &mut total, &mut conclusions);
+    }
     conclusions.apply(&mut total);
     total.canonicalize();
     total

@@ -31,7 +31,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A slow engine has the same gap at the server. More tokenizing workers do not help: they handle prompts.
-    id: "slow_detokenization", layer: Application, rank: 10, phases: [Detokenize, Decode, Stream], bound: "host", validated_on: "typed", run: find,
+    id: "slow_detokenization", layer: Application, rank: 10, phases: [Detokenize, Decode, Stream], bound: "host", validated_on: "report", run: find,
 }
 
 /// Below this share of the time between tokens it is no cost.

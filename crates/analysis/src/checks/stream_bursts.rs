@@ -31,7 +31,7 @@ check! {
     /// ## When this is wrong
     /// Speculation emits several tokens per step by nature. A proxy on the way makes bursts too, but then the server's own
     /// figures are even (`proxy_buffering`).
-    id: "stream_bursts", layer: Application, rank: 8, phases: [Stream, Transfer], bound: "logic", validated_on: "typed", run: find,
+    id: "stream_bursts", layer: Application, rank: 8, phases: [Stream, Transfer], bound: "logic", validated_on: "report", run: find,
 }
 
 /// Tokens per chunk beyond what one step yields from which a stream is bursty.

@@ -89,7 +89,7 @@ fn moments(capture: &Capture, run_idx: u32) -> Result<Vec<Moment>, String> {
 
 /// The scrapes between two idle moments of which the counters grew by `count`, finished requests counted from the first.
 fn stretch(moments: &[Moment], count: usize) -> Result<Vec<Moment>, String> {
-    let count = count as i64;
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
     let idle = |base: i64| moments.iter().find(|moment| moment.in_system() == 0 && moment.finished == Some(base));
     let mut found: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for end in moments.iter().filter(|moment| moment.in_system() == 0) {

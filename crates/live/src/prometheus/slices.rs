@@ -22,6 +22,7 @@ pub(super) struct Slice {
 
 /// See the module.
 #[derive(Debug)]
+#[allow(clippy::struct_field_names)] // the unit is part of each name
 pub(super) struct Slices {
     start_ns: i64,
     end_ns: i64,
