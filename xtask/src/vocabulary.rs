@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use capture::redact::{keeps_model_word, keeps_setting, keeps_word};
+use capture::redact::{keeps_kind, keeps_model_word, keeps_setting, keeps_word};
 
 use crate::workspace::{files, root};
 
@@ -128,11 +128,13 @@ fn is_name(word: &str) -> bool {
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
+    sources_of("crates/analysis/src/")
+}
+
+fn sources_of(folder: &str) -> Vec<(PathBuf, String)> {
     let is_read = |file: &Path| {
         let text = file.to_string_lossy().replace('\\', "/");
-        text.starts_with("crates/analysis/src/")
-            && file.extension().is_some_and(|end| end == "rs")
-            && !NOT_READ.iter().any(|part| text.contains(part))
+        text.starts_with(folder) && file.extension().is_some_and(|end| end == "rs") && !NOT_READ.iter().any(|part| text.contains(part))
     };
     let read = |file: PathBuf| {
         let text = fs::read_to_string(root().join(&file)).unwrap();
@@ -189,4 +191,23 @@ fn redaction_keeps_every_setting_that_a_verdict_reads() {
     }
     assert!(missing.is_empty(), "add to SETTINGS in crates/capture/src/redact/words.rs:\n{}", missing.join("\n"));
     assert!(seen > 50);
+}
+
+#[test]
+fn redaction_keeps_every_kind_of_log_line() {
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for (file, code) in sources_of("crates/ingest/src/").into_iter().chain(sources()) {
+        for literal in literals(&code) {
+            let before = code[..literal.start].trim_end();
+            let calls = ["log(message, builder,", ".logged.get(", ".logged.contains_key("];
+            if calls.iter().any(|call| before.ends_with(call)) {
+                seen += 1;
+                if !keeps_kind(literal.text) {
+                    missing.push(format!("{}: `{}`", file.display(), literal.text));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "add to WORDS in crates/capture/src/redact/words.rs:\n{}", missing.join("\n"));
+    assert!(seen > 40, "only {seen} kinds were seen");
 }

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn slices(values: impl Iterator<Item = f64>) -> Vec<Slice> {
-        (0..).zip(values).map(|(at, mean_s)| Slice { t_ns: at * 1_000_000_000, mean_s, n: 4.0 }).collect()
+        (0i64..).zip(values).map(|(at, mean_s)| Slice { t_ns: at * 1_000_000_000, mean_s, n: 4.0 }).collect()
     }
 
     #[test]

@@ -86,6 +86,11 @@ pub fn keeps_model_word(word: &str) -> bool {
     words::holds_for_model(word)
 }
 
+/// True when the kind of a log line, a label's value or the like is shown as it is.
+pub fn keeps_kind(kind: &str) -> bool {
+    words::kept(kind).is_some()
+}
+
 /// True when a setting of this key keeps its key.
 pub fn keeps_setting(key: &str) -> bool {
     policy::is_known_key(key)

@@ -133,7 +133,7 @@ impl Stored {
         let key = TARGET_LABELS.map(|label| series.label(label).to_string());
         let target = self.targets.entry(key).or_default();
         match series.name.as_str() {
-            "up" => target.failed_count += taken.iter().map(|(_, value)| i64::from(*value == 0.0)).sum::<i64>(),
+            "up" => target.failed_count += i64::try_from(taken.iter().filter(|(_, value)| *value == 0.0).count()).unwrap_or(i64::MAX),
             "scrape_duration_seconds" => target.took.extend(taken),
             name => {
                 target.has_engine |= names::is_of_engine(name);

@@ -6,6 +6,7 @@
 //! forever or not speak HTTP at all.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+#![allow(clippy::result_large_err)] // an error ends the program: its size costs nothing
 
 mod address;
 mod authorization;

@@ -25,7 +25,7 @@ pub(super) enum Policy {
     Signal,
     /// Label text: known keys, each value by itself.
     Labels,
-    /// `key=value` pairs: those whose value is a number or a word of the program.
+    /// `key=value` pairs: of values numbers and words of the program.
     Fields,
     /// `line 12`.
     Place,
@@ -125,9 +125,12 @@ fn labels_of(text: &str, redaction: &Redaction<'_>) -> String {
 
 fn fields(text: &str) -> String {
     let is_key = |key: &str| !key.is_empty() && key.len() <= 32 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let is_kept = |value: &str| is_number(value) || words::kept(value).is_some();
-    let kept = text.split(' ').filter(|pair| pair.split_once('=').is_some_and(|(key, value)| is_key(key) && is_kept(value)));
-    kept.collect::<Vec<_>>().join(" ")
+    let kept = |value: &str| {
+        if is_number(value) || words::kept(value).is_some() { value.to_string() } else { remnants::words_of(value).replace(' ', "_") }
+    };
+    let pairs = text.split(' ').filter_map(|pair| pair.split_once('=')).filter(|(key, _)| is_key(key));
+    let pairs = pairs.map(|(key, value)| (key, kept(value))).filter(|(_, value)| !value.is_empty());
+    pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 fn place(text: &str) -> String {

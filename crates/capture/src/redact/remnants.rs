@@ -20,13 +20,18 @@ pub(super) fn named(text: &str, redaction: &Redaction<'_>) -> String {
     pieces.join(";")
 }
 
+/// The vocabulary in a text alone.
+pub(super) fn words_of(text: &str) -> String {
+    known(text, words::VOCABULARY).collect::<Vec<_>>().join(";")
+}
+
 /// What differs between two runs, in vocabulary. A run that is of another machine or model keeps that, and hashes by which
 /// runs of the same one are known.
 pub(super) fn changed(text: &str, redaction: &Redaction<'_>) -> String {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
     let Some(beginning) = words::ELSEWHERE.iter().find(|beginning| lower.starts_with(**beginning)) else {
-        return known(text, words::VOCABULARY).collect::<Vec<_>>().join(";");
+        return words_of(text);
     };
     let mut pieces: Vec<String> = Vec::new();
     for part in parts(&text[beginning.len()..], words::VOCABULARY) {

@@ -25,6 +25,11 @@ const WORDS: &[&str] = &[
     "kv_memory", "weights_loaded", "model_loaded", "engine_initialized", "graphs_captured", "graph_memory", "compile", "out_of_memory",
     "attention_backend", "slow_tokenizer", "step", "max_concurrency", "started", "engine_config", "moe_default_config", "export",
     "default_kernel_config", "slow_quantization", "weight_only_fp8",
+    "async_scheduling_off", "attention_forced", "capacity_policy", "checkpoint", "compiled", "config", "custom_all_reduce_off", "eager",
+    "engine_dead", "evaluated", "graph_capture_failed", "graph_mode_lowered", "graphs_capturing", "graphs_reused", "graphs_skipped",
+    "jit_compiled", "kv_too_small", "kv_transfer", "mfu", "moe_tuned_config", "nccl", "network", "offloaded", "prefix_caching_off",
+    "prompt", "prompt_evaluated", "schedule_conservativeness", "slower_quantization", "speculation", "swap_space_large", "throttled",
+    "torch_threads", "transport", "weights_loading",
     // severities and codes of issues
     "warning", "note", "attachment", "chunks_thinned", "clock_backwards", "counter_reset", "damaged_json", "damaged_toml",
     "duplicate_series", "duplicate_source", "file_missing", "file_outside", "flags_not_read", "gzip_bomb", "histogram_not_monotonic",

@@ -3,6 +3,8 @@
 //! The server and `promtool` must be in the path (Debian's package `prometheus`). Without them the test is skipped and
 //! says so; where nothing may be skipped (`INFEROSCOPE_REQUIRE=all`) that is a failure.
 
+#![allow(clippy::print_stderr, clippy::needless_for_each, clippy::cast_possible_wrap)] // a test says what it skipped
+
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};

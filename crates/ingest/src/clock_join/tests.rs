@@ -1,5 +1,7 @@
 //! Fixtures of ten minutes in which the client's clock is 700 ms behind and loses 50 ppm against the server's.
 
+#![allow(clippy::needless_for_each, clippy::cast_possible_wrap)]
+
 use std::fmt::Write as _;
 use std::fs;
 

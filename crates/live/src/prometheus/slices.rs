@@ -22,7 +22,7 @@ pub(super) struct Slice {
 
 /// See the module.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names)] // each says its unit
+#[allow(clippy::struct_field_names)] // the unit is part of each name
 pub(super) struct Slices {
     start_ns: i64,
     end_ns: i64,
