@@ -1,8 +1,41 @@
 //! Advice under construction: one change, what it risks, how to go back, and what must then move.
 
 use crate::contract::{Change, Hypothesis, Prediction};
-use crate::flags::flag;
+use crate::flags::{self, flag};
+use crate::predict::Movement;
 use crate::situation::Situation;
+
+/// A change of an engine's setting (`max_num_seqs`) to `to`, spelled as this engine spells it. It needs a restart.
+pub fn setting_change(situation: &Situation<'_>, key: &'static str, to: &str) -> Change {
+    let (name, valid_for) = flag(situation.subject, key);
+    let to = flags::value(situation.subject, key, to);
+    let config = format!("config.{key}");
+    let now = situation.evidence.settings.get(&config);
+    Change {
+        instruction: format!("{name} {to}"),
+        from: now.map(|setting| setting.value.clone()).unwrap_or_default(),
+        from_source: situation.setting_origin(&config),
+        flag: name,
+        to: to.into(),
+        needs: "restart".into(),
+        reload_s: situation.evidence.reload_s,
+        valid_for,
+    }
+}
+
+/// A change outside the engine: a short name for it, its value now and then, and the imperative on one line.
+pub fn outside_change(what: &str, from: &str, to: &str, instruction: impl Into<String>) -> Change {
+    Change {
+        flag: what.into(),
+        from: from.into(),
+        to: to.into(),
+        from_source: String::new(),
+        needs: "none".into(),
+        reload_s: None,
+        valid_for: String::new(),
+        instruction: instruction.into(),
+    }
+}
 
 /// A hypothesis under construction.
 #[derive(Clone, Debug)]
@@ -11,39 +44,23 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// A change of an engine's setting (`max_num_seqs`), spelled as this engine spells it.
+    /// [`setting_change`].
     pub fn setting(situation: &Situation<'_>, key: &'static str, to: &str) -> Self {
-        let (name, valid_for) = flag(situation.subject, key);
-        let config = format!("config.{key}");
-        let now = situation.evidence.settings.get(&config);
-        Self::of(Change {
-            instruction: format!("{name} {to}"),
-            from: now.map(|setting| setting.value.clone()).unwrap_or_default(),
-            from_source: now.map(|setting| setting.origin.clone()).unwrap_or_default(),
-            flag: name,
-            to: to.into(),
-            needs: "restart".into(),
-            reload_s: situation.evidence.reload_s,
-            valid_for,
-        })
+        Self::set_back(setting_change(situation, key, to))
     }
 
-    /// A change outside the engine: what is changed, its value now and then, and the imperative on one line.
+    /// [`outside_change`].
     pub fn outside(what: &str, from: &str, to: &str, instruction: &str) -> Self {
-        Self::of(Change {
-            flag: what.into(),
-            from: from.into(),
-            to: to.into(),
-            from_source: String::new(),
-            needs: "none".into(),
-            reload_s: None,
-            valid_for: String::new(),
-            instruction: instruction.into(),
-        })
+        Self::set_back(outside_change(what, from, to, instruction))
     }
 
-    fn of(change: Change) -> Self {
+    fn set_back(change: Change) -> Self {
         let rollback = if change.from.is_empty() { "take the change back".into() } else { format!("set it back to {}", change.from) };
+        Self::of(change, rollback)
+    }
+
+    /// A change and how to go back.
+    pub fn of(change: Change, rollback: String) -> Self {
         Self {
             hypothesis: Hypothesis {
                 id: String::new(),
@@ -57,6 +74,13 @@ impl Advice {
         }
     }
 
+    /// The imperative in other words than `flag value`.
+    #[must_use]
+    pub fn saying(mut self, instruction: impl Into<String>) -> Self {
+        self.hypothesis.change.instruction = instruction.into();
+        self
+    }
+
     /// `restart`, `reload` or `none`.
     #[must_use]
     pub fn needs(mut self, needs: &str) -> Self {
@@ -66,7 +90,7 @@ impl Advice {
 
     /// What it risks, and the sign by which to undo it.
     #[must_use]
-    pub fn risk(mut self, risk: &str, undo_if: &str) -> Self {
+    pub fn risk(mut self, risk: impl Into<String>, undo_if: impl Into<String>) -> Self {
         self.hypothesis.risk = risk.into();
         self.hypothesis.undo_if = undo_if.into();
         self
@@ -76,6 +100,25 @@ impl Advice {
     #[must_use]
     pub fn expect(mut self, prediction: Prediction) -> Self {
         self.hypothesis.predictions.push(prediction);
+        self
+    }
+
+    /// The movement that decides.
+    #[must_use]
+    pub fn moves(self, movement: Movement) -> Self {
+        self.expect(movement.primary().build())
+    }
+
+    /// One that must not get worse.
+    #[must_use]
+    pub fn guards(self, movement: Movement) -> Self {
+        self.expect(movement.guard().build())
+    }
+
+    /// What must move and what must not, the first of them deciding.
+    #[must_use]
+    pub fn expect_all(mut self, predictions: Vec<Prediction>) -> Self {
+        self.hypothesis.predictions.extend(predictions);
         self
     }
 

@@ -1,27 +1,18 @@
 //! What a hypothesis changes, written once: a setting as the engine spells it, or an action outside the engine.
 
+use crate::advice::{Advice, outside_change, setting_change};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Prediction};
-use crate::flags::flag;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::situation::Situation;
 
 /// A setting to move from what it is to `to`; without a known value `from` stands.
 pub fn of_setting(situation: &Situation<'_>, key: &'static str, from: &str, to: &str, instruction: &str) -> Change {
-    let (name, valid_for) = flag(situation.subject, key);
-    let full = format!("config.{key}");
-    let now = situation.evidence.settings.get(&full).map_or_else(|| known(from).to_string(), |setting| setting.value.clone());
-    Change {
-        flag: name,
-        from: now,
-        to: to.into(),
-        from_source: situation.setting_origin(&full),
-        needs: "restart".into(),
-        reload_s: situation.evidence.reload_s,
-        valid_for,
-        instruction: instruction.into(),
-    }
+    let change = setting_change(situation, key, to);
+    let is_known = situation.evidence.settings.get(&format!("config.{key}")).is_some();
+    let from = if is_known { change.from } else { known(from).into() };
+    Change { from, instruction: instruction.into(), ..change }
 }
 
 /// A value that is only "as it is now" is not known.
@@ -31,16 +22,9 @@ fn known(from: &str) -> &str {
 
 /// Something to do outside the engine's settings.
 pub fn of_action(what: &str, from: &str, to: &str, needs: &str, instruction: &str) -> Change {
-    Change {
-        flag: what.into(),
-        from: known(from).into(),
-        to: to.into(),
-        from_source: if known(from).is_empty() { String::new() } else { "evidence".into() },
-        needs: needs.into(),
-        reload_s: None,
-        valid_for: String::new(),
-        instruction: instruction.into(),
-    }
+    let from = known(from);
+    let from_source = if from.is_empty() { String::new() } else { "evidence".into() };
+    Change { from_source, needs: needs.into(), ..outside_change(what, from, to, instruction) }
 }
 
 /// Time per output token, as measured in this arm: signal and seconds.
@@ -78,15 +62,7 @@ pub fn first_token_stays(situation: &Situation<'_>) -> Prediction {
 /// One hypothesis of a change, its risk, the way back and what to watch; the first prediction decides.
 pub fn hypothesis(change: Change, risk: &str, undo_if: &str, predictions: Vec<Prediction>) -> Vec<Hypothesis> {
     let rollback = format!("{} back to {}", change.flag, change.from);
-    vec![Hypothesis {
-        id: String::new(),
-        change,
-        risk: risk.into(),
-        rollback,
-        undo_if: undo_if.into(),
-        predictions,
-        throughput: String::new(),
-    }]
+    vec![Advice::of(change, rollback).risk(risk, undo_if).expect_all(predictions).build()]
 }
 
 /// A claim on one phase; none where the phase has no time, so that the finding is named without seconds.

@@ -1,47 +1,27 @@
 //! What to change about device and kernels, and what must then move: the parts such hypotheses have in common.
 
 use crate::account::AccountUnit;
+use crate::advice::{Advice, outside_change, setting_change};
 use crate::contract::{Change, Direction, Hypothesis, Prediction};
 use crate::device_step::figure_of;
-use crate::flags::flag;
 use crate::predict::Movement;
 use crate::situation::Situation;
 
-/// A change of an engine's setting, spelled as this engine spells it.
+/// A change of an engine's setting; without a value the flag is dropped.
 pub fn setting(situation: &Situation<'_>, key: &'static str, to: &str) -> Change {
-    let (name, valid_for) = flag(situation.subject, key);
-    let config = format!("config.{key}");
-    let from = situation.evidence.settings.get(&config).map(|setting| setting.value.clone()).unwrap_or_default();
-    Change {
-        instruction: if to.is_empty() { format!("drop {name}") } else { format!("{name} {to}") },
-        flag: name,
-        from,
-        to: to.into(),
-        from_source: situation.setting_origin(&config),
-        needs: "restart".into(),
-        reload_s: situation.evidence.reload_s,
-        valid_for,
-    }
+    let change = setting_change(situation, key, to);
+    if to.is_empty() { Change { instruction: format!("drop {}", change.flag), ..change } } else { change }
 }
 
 /// A change outside the engine's flags.
 pub fn outside(name: &str, to: &str, needs: &str, instruction: impl Into<String>) -> Change {
-    Change {
-        flag: name.into(),
-        from: String::new(),
-        to: to.into(),
-        from_source: String::new(),
-        needs: needs.into(),
-        reload_s: None,
-        valid_for: String::new(),
-        instruction: instruction.into(),
-    }
+    Change { needs: needs.into(), ..outside_change(name, "", to, instruction) }
 }
 
 /// A change with its risk and predictions.
 pub fn hypothesis(change: Change, risk: &str, undo_if: &str, predictions: Vec<Prediction>) -> Hypothesis {
     let rollback = if change.from.is_empty() { "take the change back".to_string() } else { format!("{} {}", change.flag, change.from) };
-    Hypothesis { id: String::new(), change, risk: risk.into(), rollback, undo_if: undo_if.into(), predictions, throughput: String::new() }
+    Advice::of(change, rollback).risk(risk, undo_if).expect_all(predictions).build()
 }
 
 /// Names of the time of a token at the vantage there is, and its value, s.

@@ -45,15 +45,13 @@ pub fn diagnose(capture: &Capture, options: &DiagnoseOptions<'_>) -> Report {
     let other: Option<(&Capture, Evidence)> = options.baseline.map(|capture| (capture, Evidence::read(capture, 0)));
     let stated =
         options.symptom.clone().or_else(|| Some(capture.manifest.subject.stated_symptom.clone()).filter(|symptom| !symptom.is_empty()));
+    let other = other.as_ref().map(|(base, evidence)| Situation::read(&base.manifest.subject, evidence, None, &options.slo));
+    let first = arms.first().filter(|_| arms.len() > 1);
+    let first = first.map(|evidence| Situation::read(&capture.manifest.subject, evidence, None, &options.slo));
     let mut drafts: Vec<Draft<'_>> = Vec::with_capacity(arms.len());
     for evidence in &arms {
-        let baseline = match &other {
-            Some((base, base_evidence)) => Some(Situation::read(&base.manifest.subject, base_evidence, None, &options.slo)),
-            None if evidence.run_idx > 0 && are_of_one_system(&arms[0], evidence) => {
-                Some(Situation::read(&capture.manifest.subject, &arms[0], None, &options.slo))
-            }
-            None => None,
-        };
+        let own = first.as_ref().filter(|first| evidence.run_idx > 0 && are_of_one_system(first.evidence, evidence));
+        let baseline = other.as_ref().or(own).cloned();
         let situation = Situation::read(&capture.manifest.subject, evidence, baseline, &options.slo).among(&arms);
         drafts.push(draft(situation, stated.as_deref()));
     }

@@ -7,8 +7,10 @@ mod runs;
 
 use model::speculation::{CostBounds, acceptance_of};
 
+use crate::check::{Answer, clear};
 use crate::evidence::{Evidence, Point};
 use crate::situation::Situation;
+use crate::words::digits;
 
 pub use runs::{Compared, Run, Runs};
 
@@ -256,6 +258,21 @@ pub fn nothing_drafted(situation: &Situation<'_>) -> Option<&'static str> {
         None if scraped && configured(evidence).is_none() => Some("the server exports no draft counters: speculation is off"),
         _ => None,
     }
+}
+
+/// The answer of a check on price or length where neither can be the matter: nothing is drafted, or the batch alone loses.
+pub fn ruled_out(situation: &Situation<'_>) -> Option<Answer> {
+    if let Some(why) = nothing_drafted(situation) {
+        return Some(clear(vec![("drafts", 0.0)], why));
+    }
+    let because = "speculation pays for few streams at this price and length: the batch is what makes it lose";
+    pays_for_few(situation).then(|| clear(vec![("pays_for_few", 1.0)], because))
+}
+
+/// The answer of a check on price where hardly a draft is accepted.
+pub fn refused_at_any_price(drafting: &Drafting) -> Option<Answer> {
+    let because = || format!("{} tokens per step: what is refused is lost at any price", digits(drafting.yield_tokens));
+    hardly_any(drafting).then(|| clear(vec![("tokens_per_step", drafting.yield_tokens)], because()))
 }
 
 /// True where drafts are refused so often that neither their length nor their price matters.

@@ -61,9 +61,6 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "sglang", key: "expert_balancing", flag: "--enable-eplb", valid_for: ">=0.4" },
     Flag { engine: "sglang", key: "load_balance_method", flag: "--load-balance-method", valid_for: ">=0.2" },
     Flag { engine: "sglang", key: "speculative_tokens", flag: "--speculative-num-steps", valid_for: ">=0.4" },
-    Flag { engine: "tensorrt-llm", key: "tensor_parallel", flag: "--tp_size", valid_for: "trtllm-serve" },
-    Flag { engine: "tensorrt-llm", key: "pipeline_parallel", flag: "--pp_size", valid_for: "trtllm-serve" },
-    Flag { engine: "llama.cpp", key: "speculative_tokens", flag: "--draft-max", valid_for: "any" },
     Flag { engine: "sglang", key: "max_num_batched_tokens", flag: "--chunked-prefill-size", valid_for: ">=0.2" },
     Flag { engine: "sglang", key: "max_model_len", flag: "--context-length", valid_for: ">=0.1" },
     Flag { engine: "sglang", key: "max_adapters", flag: "--max-loras-per-batch", valid_for: ">=0.4" },
@@ -93,6 +90,7 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "sglang", key: "async_scheduling", flag: "--disable-overlap-schedule", valid_for: ">=0.4" },
     Flag { engine: "sglang", key: "scheduling_policy", flag: "--schedule-policy", valid_for: ">=0.1" },
     Flag { engine: "sglang", key: "schedule_conservativeness", flag: "--schedule-conservativeness", valid_for: ">=0.1" },
+    Flag { engine: "llama.cpp", key: "speculative_tokens", flag: "--draft-max", valid_for: "any" },
     Flag { engine: "llama.cpp", key: "max_num_seqs", flag: "--parallel", valid_for: "any" },
     Flag { engine: "llama.cpp", key: "max_num_batched_tokens", flag: "--batch-size", valid_for: "any" },
     Flag { engine: "llama.cpp", key: "max_model_len", flag: "--ctx-size", valid_for: "any" },
@@ -103,6 +101,8 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "llama.cpp", key: "flash_attention", flag: "--flash-attn", valid_for: "any" },
     Flag { engine: "llama.cpp", key: "threads", flag: "--threads", valid_for: "any" },
     Flag { engine: "llama.cpp", key: "continuous_batching", flag: "--cont-batching", valid_for: "any" },
+    Flag { engine: "tensorrt-llm", key: "tensor_parallel", flag: "--tp_size", valid_for: "trtllm-serve" },
+    Flag { engine: "tensorrt-llm", key: "pipeline_parallel", flag: "--pp_size", valid_for: "trtllm-serve" },
     Flag { engine: "tensorrt-llm", key: "max_num_batched_tokens", flag: "--max_num_tokens", valid_for: "any" },
     Flag { engine: "tensorrt-llm", key: "max_model_len", flag: "--max_seq_len", valid_for: "any" },
     Flag { engine: "tensorrt-llm", key: "max_num_seqs", flag: "--max_batch_size", valid_for: "any" },
@@ -137,13 +137,29 @@ pub const FLAGS: &[Flag] = &[
     Flag { engine: "nginx", key: "keepalive", flag: "keepalive", valid_for: "any" },
 ];
 
+/// Values that an engine spells in its own way: engine, setting, our word, its word.
+const VALUES: &[(&str, &str, &str, &str)] = &[
+    ("sglang", "kv_dtype", "fp8", "fp8_e5m2"),
+    ("llama.cpp", "kv_dtype", "fp8", "q8_0"),
+    ("tgi", "kv_dtype", "fp8", "fp8_e5m2"),
+    ("lmdeploy", "kv_dtype", "fp8", "8"),
+];
+
+/// The value as this engine spells it.
+pub fn value<'v>(subject: &Subject, key: &str, value: &'v str) -> &'v str {
+    let own = VALUES.iter().find(|(engine, of, ours, _)| is_engine(subject, engine) && *of == key && *ours == value);
+    own.map_or(value, |(.., theirs)| theirs)
+}
+
+fn is_engine(subject: &Subject, engine: &str) -> bool {
+    subject.engine.strip_prefix(engine).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
 /// The flag that sets `key` on this engine. Forks (`vllm-omni`) share their parent's flags; for an engine without a row
 /// the setting's own name is used and no version is claimed. Where a flag was renamed the subject's version decides; an
 /// unknown version gets today's name.
 pub fn flag(subject: &Subject, key: &'static str) -> (String, String) {
-    let is_engine =
-        |flag: &&Flag| subject.engine == flag.engine || subject.engine.strip_prefix(flag.engine).is_some_and(|rest| rest.starts_with('-'));
-    let mut known = FLAGS.iter().filter(|flag| flag.key == key).filter(is_engine).peekable();
+    let mut known = FLAGS.iter().filter(|flag| flag.key == key && is_engine(subject, flag.engine)).peekable();
     let first = known.peek().copied();
     match known.find(|flag| holds(flag.valid_for, &subject.engine_version)).or(first) {
         Some(known) => (known.flag.to_string(), known.valid_for.to_string()),
@@ -196,6 +212,8 @@ mod tests {
         check("vllm", "", "graph_sizes", "--cudagraph-capture-sizes");
         check("vllm-omni", "0.14.0", "structured_output_backend", "--structured-outputs-config.backend");
         check("vllm", "0.9.0rc1", "structured_output_backend", "--guided-decoding-backend");
+        let sglang = Subject { engine: "sglang".into(), ..Subject::default() };
+        assert_eq!((value(&sglang, "kv_dtype", "fp8"), value(&sglang, "block_size", "16")), ("fp8_e5m2", "16"));
         check("sglang", "0.5.4", "graph_max_size", "--cuda-graph-max-bs");
         check("tensorrt-llm", "1.1.0", "max_num_batched_tokens", "--max_num_tokens");
         check("llama.cpp", "b4567", "offloaded_layers", "--n-gpu-layers");

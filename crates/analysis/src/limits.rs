@@ -235,8 +235,3 @@ fn buffering_off(situation: &Situation<'_>, cause: &str, fix: &Fix) -> Remedy {
         )
     }
 }
-
-/// `9.7 req/s at 32 seats -> 13.9 at 64 -> ...`, one line.
-pub fn ladder_text(limits: &[Limit]) -> String {
-    limits.iter().map(|limit| format!("{} req/s {}", digits(limit.value), limit.what)).collect::<Vec<_>>().join(" -> ")
-}

@@ -52,7 +52,8 @@ pub fn decide(
         // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
         .or_else(|| {
             let unmeasured = |(_, found): &&(&'static Check, &Found)| may_be_cause(found) && found.claims.is_empty();
-            owners.iter().filter(|_| within.is_none() && !is_fine_by_its_times(situation, answers, settlement, recognized)).find(unmeasured)
+            let first = owners.iter().filter(|_| within.is_none()).find(unmeasured);
+            first.filter(|_| !is_fine_by_its_times(situation, answers, settlement, recognized))
         })
         .copied();
     let roles = owners

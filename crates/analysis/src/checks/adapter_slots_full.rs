@@ -9,7 +9,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::peak;
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::words::{count, percent, plural};
 
@@ -162,10 +162,10 @@ fn found(situation: &Situation<'_>, slots: Option<f64>, why: &str, claims: Vec<C
         queue.refused("the queue was not measured by itself: direction only")
     };
     let to = slots.map_or_else(|| "as many as adapters are asked for".to_string(), |slots| count(2.0 * slots));
-    let hypothesis = Remedy::setting(situation, "max_adapters", to)
+    let hypothesis = remedy::setting(situation, "max_adapters", to)
         .moves(queue)
         .guards(throughput_stays(situation))
-        .risking("each slot takes device memory from the KV cache", "preemptions move, or the queue stays")
+        .risk("each slot takes device memory from the KV cache", "preemptions move, or the queue stays")
         .build();
     Found {
         summary: why.to_string(),

@@ -2,10 +2,10 @@
 
 mod shown;
 
+use crate::advice::setting_change;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
-use crate::flags::flag;
 use crate::gates::{Gate, KV_NEAR_FULL, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -245,28 +245,18 @@ fn all_taken(cap: f64) -> String {
 }
 
 fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypothesis {
-    let (name, valid_for) = flag(situation.subject, "max_num_seqs");
     let to =
         seats.map_or_else(|| (2.0 * cap).min(situation.load.kv_seats().unwrap_or(f64::INFINITY).max(cap + 1.0).floor()), |seats| seats.to);
     // A baseline that ran well with more seats says how many are enough.
     let proven = situation.baseline.as_ref().and_then(|baseline| baseline.load.seats).filter(|&seats| seats > cap);
     let to = proven.unwrap_or(to);
-    let reload_s = situation.evidence.reload_s;
     let throughput = seats.map_or_else(String::new, |seats| throughput(situation, &seats));
+    let change = Change { from: count(cap), from_source: seats_origin(situation), ..setting_change(situation, "max_num_seqs", &count(to)) };
     Hypothesis {
         id: String::new(),
-        change: Change {
-            flag: name.clone(),
-            from: count(cap),
-            to: count(to),
-            from_source: seats_origin(situation),
-            needs: "restart".into(),
-            reload_s,
-            valid_for,
-            instruction: format!("{name} {}", count(to)),
-        },
+        rollback: format!("{} {}", change.flag, count(cap)),
+        change,
         risk: "more sequences per step: time per token rises by the step law; KV may fill and preempt".into(),
-        rollback: format!("{name} {}", count(cap)),
         undo_if: undo_if(situation, seats.as_ref()),
         predictions: predictions(situation, cap, to, seats.as_ref()),
         throughput,

@@ -9,7 +9,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{counted, peak, typical};
 use crate::record;
-use crate::remedy::{Remedy, token_time_stays};
+use crate::remedy::{self, token_time_stays};
 use crate::runqueue::{MainThread, by_cpu, machine_and_own_s, main_threads};
 use crate::situation::Situation;
 use crate::symptom::{MATERIAL_EXCESS, excess_s};
@@ -293,10 +293,10 @@ fn found(situation: &Situation<'_>, why: &str, thief: &str, rows: Vec<Row>, shar
         Some(share) => wait.to(0.0, (0.25 * share).min(0.1), "to its quiet value"),
         None => wait.refused("the wait itself was not measured: direction only"),
     };
-    let hypothesis = Remedy::outside("CPUs", "give the engine cores of its own, or move away what takes them")
+    let hypothesis = remedy::outside("CPUs", "give the engine cores of its own, or move away what takes them")
         .moves(wait)
         .guards(token_time_stays(situation))
-        .risking("others on the machine get less", "the run-queue wait stays where it is")
+        .risk("others on the machine get less", "the run-queue wait stays where it is")
         .build();
     Found {
         summary: format!("{why}; taken by: {thief}"),

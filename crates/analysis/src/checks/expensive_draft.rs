@@ -58,19 +58,12 @@ impl Price {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
-    if let Some(why) = drafting::nothing_drafted(situation) {
-        return clear(vec![("drafts", 0.0)], why);
-    }
-    if drafting::pays_for_few(situation) {
-        return clear(
-            vec![("pays_for_few", 1.0)],
-            "speculation pays for few streams at this price and length: the batch is what makes it lose",
-        );
+    if let Some(clear) = drafting::ruled_out(situation) {
+        return clear;
     }
     let drafting = Drafting::read(situation.evidence);
-    if let Some(drafting) = drafting.as_ref().filter(|drafting| drafting::hardly_any(drafting)) {
-        let because = format!("{} tokens per step: what is refused is lost at any price", digits(drafting.yield_tokens));
-        return clear(vec![("tokens_per_step", drafting.yield_tokens)], because);
+    if let Some(clear) = drafting.as_ref().and_then(drafting::refused_at_any_price) {
+        return clear;
     }
     let costs = Costs::read(situation, drafting.as_ref());
     let Some((costs, price)) = costs.and_then(|costs| Some((costs, price(situation, &costs)?))) else {

@@ -12,7 +12,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{offered, peak, typical};
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent, seconds};
 
@@ -188,11 +188,11 @@ fn found(situation: &Situation<'_>, host: Host) -> Found {
         Some(gap_s) => gap.to(0.0, 0.5 * gap_s, "scheduled while the device works"),
         None => gap.refused("the gap itself was not measured: direction only"),
     };
-    let hypothesis = Remedy::setting(situation, "async_scheduling", "on")
+    let hypothesis = remedy::setting(situation, "async_scheduling", "on")
         .saying("overlap scheduling with the device (asynchronous scheduling), or split the API process from the engine core")
         .moves(gap)
         .guards(throughput_stays(situation))
-        .risking("some features are not served with overlapped scheduling", "outputs differ or throughput falls")
+        .risk("some features are not served with overlapped scheduling", "outputs differ or throughput falls")
         .build();
     Found {
         summary: why.clone(),

@@ -12,7 +12,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{counted, left_out, offered, peak, preemptions, tokens_per_request};
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent, seconds};
 
@@ -249,22 +249,19 @@ fn half_the_bytes(situation: &Situation<'_>) -> Hypothesis {
     if let Some(tokens) = capacity_now {
         capacity = capacity.to(1.9 * tokens, 2.0 * tokens, "half the bytes per token");
     }
-    Remedy::setting(situation, "kv_dtype", "fp8")
+    remedy::setting(situation, "kv_dtype", "fp8")
         .moves(queue_falls(situation))
         .guards(throughput_stays(situation))
         .guards(capacity)
-        .risking("FP8 KV may cost accuracy: check an evaluation", "an evaluation falls, or the queue stays")
+        .risk("FP8 KV may cost accuracy: check an evaluation", "an evaluation falls, or the queue stays")
         .build()
 }
 
 fn fewer_bytes_of_weights(situation: &Situation<'_>) -> Hypothesis {
-    Remedy::setting(situation, "tensor_parallel", "twice as many devices")
+    remedy::setting(situation, "tensor_parallel", "twice as many devices")
         .saying("weights in fewer bytes (FP8, 4 bit), or over twice the devices: what they free becomes cache")
         .moves(queue_falls(situation))
         .guards(throughput_stays(situation))
-        .risking(
-            "quantized weights may cost accuracy, devices cost money and communication",
-            "time per token grows more than the queue falls",
-        )
+        .risk("quantized weights may cost accuracy, devices cost money and communication", "time per token grows more than the queue falls")
         .build()
 }

@@ -8,7 +8,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{counted, left_out, peak, preemptions, tokens_per_request};
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent};
 
@@ -169,11 +169,11 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, (lo, mid): (f64, 
         "up to {} times as many by the share that becomes usable: a bound, not a forecast",
         digits(1.0 / (1.0 - mid).max(0.1))
     ));
-    let hypothesis = Remedy::setting(situation, "block_size", "16")
+    let hypothesis = remedy::setting(situation, "block_size", "16")
         .saying("smaller blocks or paged allocation, so that free tokens can be used")
         .moves(more)
         .guards(throughput_stays(situation))
-        .risking("smaller blocks cost more bookkeeping per step and finer prefix matches more memory", "time per token rises")
+        .risk("smaller blocks cost more bookkeeping per step and finer prefix matches more memory", "time per token rises")
         .build();
     Found {
         summary: why.to_string(),

@@ -15,7 +15,7 @@ use crate::predict::Movement;
 use crate::prefill_rate::prompt_s;
 use crate::readings::{counted, offered, peak, typical};
 use crate::record;
-use crate::remedy::{Remedy, first_token_falls, throughput_stays};
+use crate::remedy::{self, first_token_falls, throughput_stays};
 use crate::situation::Situation;
 use crate::symptom::MATERIAL_EXCESS;
 use crate::words::{count, digits, percent, seconds};
@@ -188,7 +188,7 @@ fn found(situation: &Situation<'_>, why: &str, claims: Vec<Claim>, wait_s: f64) 
         Some(now) => transfer.to(0.0, 0.5 * now, "fetched ahead of need, or not at all"),
         None => transfer.refused("transfers were not timed: direction only"),
     };
-    let hypothesis = Remedy::setting(situation, "kv_connector", "off")
+    let hypothesis = remedy::setting(situation, "kv_connector", "off")
         .saying("fetch ahead and in larger pieces, send fewer requests to the second tier, or run once without it")
         .moves(transfer)
         .guards(
@@ -196,7 +196,7 @@ fn found(situation: &Situation<'_>, why: &str, claims: Vec<Claim>, wait_s: f64) 
                 .refused("without the tier prompts are computed again: the sum decides"),
         )
         .guards(throughput_stays(situation))
-        .risking("prompts whose blocks are no longer fetched are computed again", "first-token time rises")
+        .risk("prompts whose blocks are no longer fetched are computed again", "first-token time rises")
         .build();
     Found {
         summary: why.to_string(),

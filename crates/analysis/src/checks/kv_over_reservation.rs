@@ -13,7 +13,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{left_out, offered, peak, tokens_per_request};
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::words::{count, digits, percent};
 
@@ -172,11 +172,11 @@ fn found(situation: &Situation<'_>, reserved: Reserved) -> Found {
         more = more.refused("how many run was not given: direction only");
     }
     let length = tokens_per_request(situation).map_or_else(|| "what requests use".to_string(), |tokens| count(1.5 * tokens));
-    let hypothesis = Remedy::setting(situation, "max_model_len", length.clone())
+    let hypothesis = remedy::setting(situation, "max_model_len", length.clone())
         .saying(format!("reserve {length} tokens per request: a smaller context per slot, or more slots from the same cache"))
         .moves(more)
         .guards(throughput_stays(situation))
-        .risking("a request longer than the reservation is refused or cut", "long requests fail")
+        .risk("a request longer than the reservation is refused or cut", "long requests fail")
         .build();
     Found {
         summary: why.clone(),

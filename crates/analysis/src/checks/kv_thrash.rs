@@ -2,11 +2,11 @@
 
 mod signs;
 
+use crate::advice::setting_change;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
 use crate::evidence::Evidence;
-use crate::flags::flag;
 use crate::gates::{Gate, KV_NEAR_FULL};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -252,41 +252,22 @@ fn more_blocks(situation: &Situation<'_>, preempted: f64, finished: f64) -> Hypo
     let settings = &situation.evidence.settings;
     let block =
         situation.evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map_or(16.0, |series| series.max().max(1.0));
-    let change = if let Some(blocks) = settings.number("config.num_gpu_blocks_override") {
-        let (name, valid_for) = flag(situation.subject, "num_gpu_blocks_override");
+    let overridden = settings.number("config.num_gpu_blocks_override");
+    let change = if let Some(blocks) = overridden {
         let needed = needed_tokens(situation).map_or(2.0 * blocks, |tokens| (tokens / block).ceil() + 1.0).max(blocks + 1.0);
-        let instruction = format!("{name} {}, or drop the override", count(needed));
-        Change {
-            flag: name,
-            from: count(blocks),
-            to: count(needed),
-            from_source: situation.setting_origin("config.num_gpu_blocks_override"),
-            needs: "restart".into(),
-            reload_s: situation.evidence.reload_s,
-            valid_for,
-            instruction,
-        }
+        let change = setting_change(situation, "num_gpu_blocks_override", &count(needed));
+        Change { from: count(blocks), instruction: format!("{}, or drop the override", change.instruction), ..change }
     } else {
-        let (name, valid_for) = flag(situation.subject, "kv_dtype");
         let now = settings.get("config.kv_dtype").map_or("auto", |setting| setting.value.as_str()).to_string();
-        let instruction = format!("{name} fp8 (halves what a token holds)");
-        Change {
-            flag: name,
-            from: now,
-            to: "fp8".into(),
-            from_source: situation.setting_origin("config.kv_dtype"),
-            needs: "restart".into(),
-            reload_s: situation.evidence.reload_s,
-            valid_for,
-            instruction,
-        }
+        let change = setting_change(situation, "kv_dtype", "fp8");
+        Change { from: now, instruction: format!("{} (halves what a token holds)", change.instruction), ..change }
     };
     Hypothesis {
         id: String::new(),
-        risk: if change.to == "fp8" {
-            "FP8 KV may cost accuracy: check an evaluation".into()
-        } else {
+        risk: if overridden.is_some() {
             "blocks need memory: the engine refuses to start if it is not there".into()
+        } else {
+            "FP8 KV may cost accuracy: check an evaluation".into()
         },
         rollback: format!("{} {}", change.flag, change.from),
         undo_if: "preemptions go on or the engine runs out of memory".into(),
@@ -300,25 +281,16 @@ fn fewer_sequences(situation: &Situation<'_>, preempted: f64, finished: f64) -> 
     let load = &situation.load;
     let whole = load.prompt_tokens? + load.output_tokens?;
     let fits = (load.kv_capacity_tokens? / whole).floor().max(1.0);
-    let (name, valid_for) = flag(situation.subject, "max_num_seqs");
     let from = load.seats.map_or_else(String::new, count);
     if load.seats.is_some_and(|seats| fits >= seats) {
         return None;
     }
+    let change = Change { from, ..setting_change(situation, "max_num_seqs", &count(fits)) };
     Some(Hypothesis {
         id: String::new(),
-        change: Change {
-            flag: name.clone(),
-            from: from.clone(),
-            to: count(fits),
-            from_source: situation.setting_origin("config.max_num_seqs"),
-            needs: "restart".into(),
-            reload_s: situation.evidence.reload_s,
-            valid_for,
-            instruction: format!("{name} {}", count(fits)),
-        },
+        rollback: format!("{} {}", change.flag, change.from),
+        change,
         risk: "the queue stays: this stops the recomputing, it adds no room".into(),
-        rollback: format!("{name} {from}"),
         undo_if: "throughput falls".into(),
         predictions: predictions(situation, preempted, finished, false),
         throughput: String::new(),

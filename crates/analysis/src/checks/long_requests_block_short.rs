@@ -9,7 +9,7 @@ use crate::floors::SHARED_CHUNK_TOKENS;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::remedy::{Remedy, throughput_stays};
+use crate::remedy::{self, throughput_stays};
 use crate::situation::Situation;
 use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
@@ -214,11 +214,11 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, wait_s: Option<f6
         }
         None => first.refused("short requests to their unqueued value, long ones later: direction of the short ones only"),
     };
-    let hypothesis = Remedy::setting(situation, "long_prefill_token_threshold", "1024")
+    let hypothesis = remedy::setting(situation, "long_prefill_token_threshold", "1024")
         .saying("limit what one long prompt takes of a step, give short requests priority, or send long ones to a pool of their own")
         .moves(first)
         .guards(throughput_stays(situation))
-        .risking("long prompts take longer to their first token", "the long class passes what its users accept")
+        .risk("long prompts take longer to their first token", "the long class passes what its users accept")
         .build();
     Found {
         summary: why.to_string(),

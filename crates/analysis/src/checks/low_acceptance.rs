@@ -6,11 +6,11 @@
 use model::speculation::{CostBounds, Payoff, payoff};
 use model::step_law::StepLaw;
 
+use crate::advice::setting_change;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Prediction, Quantity};
 use crate::drafting::{self, Costs, Drafting, LOW_FIRST, Runs, SPREAD};
-use crate::flags::flag;
 use crate::law::CPU_RIDGE_SEQS;
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -333,26 +333,18 @@ fn rows(drafting: &Drafting, accepted: f64, wasted: &Wasted, plain: Option<f64>)
 }
 
 fn hypothesis(situation: &Situation<'_>, drafting: &Drafting, wasted: &Wasted) -> Hypothesis {
-    let (name, valid_for) = flag(situation.subject, "speculative_tokens");
     let from = count(drafting.per_round);
+    let off = setting_change(situation, "speculative_tokens", "0");
+    let instruction = if off.flag.starts_with("--") {
+        format!("drop {}: serve without speculative decoding", off.flag)
+    } else {
+        "serve without speculative decoding".into()
+    };
     Hypothesis {
         id: String::new(),
-        change: Change {
-            flag: name.clone(),
-            from: from.clone(),
-            to: "0".into(),
-            from_source: situation.setting_origin("config.speculative_tokens"),
-            needs: "restart".into(),
-            reload_s: situation.evidence.reload_s,
-            valid_for,
-            instruction: if name.starts_with("--") {
-                format!("drop {name}: serve without speculative decoding")
-            } else {
-                "serve without speculative decoding".into()
-            },
-        },
-        risk: "requests whose text the drafter does know lose what they gained".into(),
         rollback: format!("speculate {from} tokens again"),
+        change: Change { from, instruction, ..off },
+        risk: "requests whose text the drafter does know lose what they gained".into(),
         undo_if: "TPOT mean does not fall".into(),
         predictions: predictions(situation, wasted),
         throughput: String::new(),

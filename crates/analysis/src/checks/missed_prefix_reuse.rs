@@ -12,7 +12,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{counted, peak};
 use crate::record;
-use crate::remedy::{Remedy, first_token_falls, token_time_stays};
+use crate::remedy::{self, first_token_falls, token_time_stays};
 use crate::situation::Situation;
 use crate::symptom::{MATERIAL_EXCESS, excess_s};
 use crate::words::{count, percent, seconds};
@@ -297,9 +297,9 @@ fn cause(situation: &Situation<'_>, obtained: f64) -> String {
 fn hypothesis(situation: &Situation<'_>, bound: &Bound, obtained: f64, skipped_s: f64, cause: &str) -> Hypothesis {
     let off = situation.evidence.settings.flag("config.prefix_caching") == Some(false);
     let remedy = if off {
-        Remedy::setting(situation, "prefix_caching", "on")
+        remedy::setting(situation, "prefix_caching", "on")
     } else {
-        Remedy::outside("prefix reuse", format!("make the prefix reusable: {cause}")).needing("restart")
+        remedy::outside("prefix reuse", format!("make the prefix reusable: {cause}")).needs("restart")
     };
     let hits = Movement::new("kv.prefix_hit_ratio", "hits", "ratio", Direction::Up, Some(obtained)).to(
         obtained + 0.8 * (bound.share - obtained),
@@ -311,7 +311,7 @@ fn hypothesis(situation: &Situation<'_>, bound: &Bound, obtained: f64, skipped_s
     let remedy = if timeline { remedy.moves(first).guards(hits) } else { remedy.moves(hits).guards(first) };
     remedy
         .guards(token_time_stays(situation))
-        .risking("cached blocks stay in memory until they are evicted", "hits stay where they are")
+        .risk("cached blocks stay in memory until they are evicted", "hits stay where they are")
         .build()
 }
 

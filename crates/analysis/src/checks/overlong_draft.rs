@@ -48,14 +48,8 @@ struct Shorter {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
-    if let Some(why) = drafting::nothing_drafted(situation) {
-        return clear(vec![("drafts", 0.0)], why);
-    }
-    if drafting::pays_for_few(situation) {
-        return clear(
-            vec![("pays_for_few", 1.0)],
-            "speculation pays for few streams at this price and length: the batch is what makes it lose",
-        );
+    if let Some(clear) = drafting::ruled_out(situation) {
+        return clear;
     }
     let drafting = Drafting::read(situation.evidence);
     if let Some(drafting) = drafting.as_ref().filter(|drafting| drafting.first_acceptance() < LOW_FIRST) {

@@ -15,7 +15,7 @@ use crate::law::gaps_are_steps;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
-use crate::remedy::Remedy;
+use crate::remedy;
 use crate::situation::Situation;
 use crate::symptom::excess_s;
 use crate::words::{count, digits, percent, seconds};
@@ -248,10 +248,10 @@ fn p99_gap_s(situation: &Situation<'_>) -> Option<f64> {
 
 fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, itl: Movement, small: f64) -> Found {
     let to = count(small.max(SHARED_CHUNK_TOKENS)).replace(',', "");
-    let hypothesis = Remedy::setting(situation, "max_num_batched_tokens", to)
+    let hypothesis = remedy::setting(situation, "max_num_batched_tokens", to)
         .moves(itl)
         .guards(Movement::first_token(situation, Direction::Up).refused("rises for long prompts by the fixed cost of the extra steps"))
-        .risking("long prompts take more steps: their first token comes later", "first-token time passes what users accept")
+        .risk("long prompts take more steps: their first token comes later", "first-token time passes what users accept")
         .build();
     Found {
         summary: why.to_string(),

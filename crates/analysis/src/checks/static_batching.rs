@@ -10,7 +10,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::peak;
 use crate::record;
-use crate::remedy::{Remedy, token_time_stays};
+use crate::remedy::{self, token_time_stays};
 use crate::situation::Situation;
 use crate::timeline::{Moment, moments, typed_moments};
 use crate::words::{count, digits, percent};
@@ -205,11 +205,11 @@ fn found(situation: &Situation<'_>, why: &str, idle: f64, basis: Basis) -> Found
     } else {
         queue.refused("the queue was not measured by itself: direction only")
     };
-    let hypothesis = Remedy::outside("continuous batching", "let requests join the running batch (continuous, in-flight batching)")
-        .needing("restart")
+    let hypothesis = remedy::outside("continuous batching", "let requests join the running batch (continuous, in-flight batching)")
+        .needs("restart")
         .moves(queue)
         .guards(token_time_stays(situation))
-        .risking("prompts that join a running batch lengthen its steps", "the slowest gaps between tokens pass what users accept")
+        .risk("prompts that join a running batch lengthen its steps", "the slowest gaps between tokens pass what users accept")
         .build();
     let mut rows = vec![figure("idle seats while requests wait", idle, "ratio", "gauges, or half where none were given")];
     rows.extend(most.map(|most| figure("engine.running.max", most, "request", "gauges")));

@@ -11,7 +11,7 @@ use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{peak, typical};
 use crate::record;
-use crate::remedy::{Remedy, first_token_falls, token_time_stays};
+use crate::remedy::{self, first_token_falls, token_time_stays};
 use crate::situation::Situation;
 use crate::symptom::MATERIAL_EXCESS;
 use crate::words::{percent, plural, seconds};
@@ -254,7 +254,7 @@ fn common_wait(situation: &Situation<'_>) -> Option<Stall> {
 fn found(situation: &Situation<'_>, stall: Stall) -> Found {
     let Stall { why, claims, wait_s, rows } = stall;
     let itl = typical(situation.evidence, "client.itl").or_else(|| situation.evidence.mean("server.itl"));
-    let hypothesis = Remedy::setting(situation, "structured_output_backend", "xgrammar")
+    let hypothesis = remedy::setting(situation, "structured_output_backend", "xgrammar")
         .saying("another grammar backend, or few schemas that are compiled once and reused")
         .moves(first_token_falls(situation, wait_s, "the wait for the grammar removed"))
         .guards(token_time_stays(situation))
@@ -262,7 +262,7 @@ fn found(situation: &Situation<'_>, stall: Stall) -> Found {
             Movement::new("client.itl.mean", "ITL mean", "s", Direction::Unchanged, itl)
                 .refused("masks are part of each step: direction only"),
         )
-        .risking("backends differ in what of a schema they support", "outputs no longer follow the schema")
+        .risk("backends differ in what of a schema they support", "outputs no longer follow the schema")
         .build();
     Found {
         summary: why.clone(),

@@ -12,7 +12,7 @@ use crate::predict::Movement;
 use crate::prefill_rate::{peak as peak_flops, utilization};
 use crate::readings::{left_out, offered, peak, typical};
 use crate::record;
-use crate::remedy::Remedy;
+use crate::remedy;
 use crate::situation::Situation;
 use crate::words::{count, percent, seconds};
 
@@ -200,10 +200,10 @@ fn found(situation: &Situation<'_>, budget: f64, why: &str, claims: Vec<Claim>, 
         None => itl.refused("no step law: direction only"),
     };
     let to = if budget > 0.0 { count(2.0 * budget).replace(',', "") } else { "twice as many".into() };
-    let hypothesis = Remedy::setting(situation, "max_num_batched_tokens", to)
+    let hypothesis = remedy::setting(situation, "max_num_batched_tokens", to)
         .moves(queue)
         .guards(itl)
-        .risking("longer steps: gaps between tokens grow, activations take more memory", "the slowest gaps pass what users accept")
+        .risk("longer steps: gaps between tokens grow, activations take more memory", "the slowest gaps pass what users accept")
         .build();
     Found {
         summary: why.to_string(),

@@ -5,7 +5,7 @@ use crate::contract::Direction;
 use crate::predict::Movement;
 use crate::readings::{by_load, knee, offered, peak, throughput};
 use crate::record;
-use crate::remedy::{Remedy, token_time_stays};
+use crate::remedy::{self, token_time_stays};
 use crate::situation::{SATURATED_RHO, Situation};
 use crate::words::{count, percent};
 
@@ -98,13 +98,13 @@ fn found(situation: &Situation<'_>, running: f64, seats: f64, closed_loop: bool)
     let loop_of = if closed_loop { format!(": {} is where the callers stop", count(running)) } else { String::new() };
     let why = format!("at most {} of {} requests run and nobody waits{loop_of}", count(running), count(seats));
     let now = situation.evidence.figures.typical("client.throughput.output");
-    let hypothesis = Remedy::outside("load", "offer more requests at once")
+    let hypothesis = remedy::outside("load", "offer more requests at once")
         .moves(
             Movement::new("client.throughput.output", "output", "token/s", Direction::Up, now)
                 .refused("grows with the load up to a knee that this load does not show"),
         )
         .guards(token_time_stays(situation))
-        .risking("beyond the knee only latency grows", "time per token grows as fast as the load")
+        .risk("beyond the knee only latency grows", "time per token grows as fast as the load")
         .build();
     Found {
         summary: why.clone(),

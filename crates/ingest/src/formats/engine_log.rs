@@ -15,7 +15,7 @@ use crate::clocks::SECOND_NS;
 use crate::engines::log::{self, LogState, Message, any_server};
 use crate::engines::{ENGINES, Engine};
 use crate::formats::log_clock::{self, LogTimes, NO_YEAR};
-use crate::formats::vllm_log::{find_year, without_colors};
+use crate::formats::vllm_log::{each_line, find_year};
 use crate::formats::{Confidence, Format, Probe, Stage};
 use crate::input::Input;
 
@@ -24,8 +24,6 @@ use prefix::{Prefix, Stamp};
 /// See [`Format`].
 pub(crate) const FORMAT: Format = Format { id: "engine_log", stage: Stage::Floating, sniff, read };
 
-/// Longest line that is looked at: a start-up dump.
-const MAX_MESSAGE_BYTES: usize = 256 << 10;
 /// Spacing given to lines of which only the order is known.
 const ORDER_STEP_NS: i64 = SECOND_NS;
 
@@ -52,15 +50,7 @@ fn engine_of(text: &[u8]) -> Option<&'static Engine> {
 
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut reader = Reader::new(engine_of(input.head()), builder);
-    while let Some(line) = input.next_line() {
-        if line.bytes.len() > MAX_MESSAGE_BYTES || line.bytes.starts_with(b"INFO:  ") {
-            continue;
-        }
-        // A progress bar leaves its last state behind the last carriage return.
-        for part in line.bytes.split(|byte| *byte == b'\r').filter(|part| part.len() > 3) {
-            reader.line(&without_colors(&String::from_utf8_lossy(part)), line.number, builder);
-        }
-    }
+    each_line(input, |line, number| reader.line(line, number, builder));
     reader.finish(builder);
 }
 

@@ -40,21 +40,25 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
 
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     let mut reader = LogReader::new(builder);
-    while let Some(line) = input.next_line() {
-        // The web server's own lines tell nothing here and are most of a busy log.
-        if line.bytes.len() > MAX_MESSAGE_BYTES || line.bytes.starts_with(b"INFO:  ") {
-            continue;
-        }
-        // A progress bar leaves its last state behind the last carriage return.
-        for part in line.bytes.split(|byte| *byte == b'\r').filter(|part| part.len() > 3) {
-            reader.line(&without_colors(&String::from_utf8_lossy(part)), line.number, builder);
-        }
-    }
+    each_line(input, |line, number| reader.line(line, number, builder));
     reader.finish(builder);
 }
 
+/// Lines of a server's log, without colors, each with its number: of a progress bar every state behind a carriage return.
+/// Left out are the web server's own lines, which tell nothing here and are most of a busy log, and lines past a limit.
+pub(crate) fn each_line(input: &mut Input<'_>, mut take: impl FnMut(&str, u64)) {
+    while let Some(line) = input.next_line() {
+        if line.bytes.len() > MAX_MESSAGE_BYTES || line.bytes.starts_with(b"INFO:  ") {
+            continue;
+        }
+        for part in line.bytes.split(|byte| *byte == b'\r').filter(|part| part.len() > 3) {
+            take(&without_colors(&String::from_utf8_lossy(part)), line.number);
+        }
+    }
+}
+
 /// The line without terminal colors: `ESC [ digits m`.
-pub(crate) fn without_colors(line: &str) -> Cow<'_, str> {
+fn without_colors(line: &str) -> Cow<'_, str> {
     if !line.contains('\u{1b}') {
         return Cow::Borrowed(line);
     }

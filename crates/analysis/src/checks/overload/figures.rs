@@ -8,7 +8,7 @@ use crate::gates::{KV_NEAR_FULL, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::readings::{by_load, knee, throughput};
-use crate::remedy::{Remedy, token_time_stays};
+use crate::remedy::{self, token_time_stays};
 use crate::situation::Situation;
 use crate::symptom::MATERIAL_EXCESS;
 use crate::words::{count, digits, percent, plural};
@@ -144,13 +144,13 @@ fn found(situation: &Situation<'_>, shown: Shown) -> Found {
     // Room to 0.7 of each engine, so that the next burst does not saturate it again.
     let to = (now * ratio / 0.7).ceil().max(now + 1.0);
     let e2e_s = situation.account.total_mean_s();
-    let hypothesis = Remedy::outside("replicas", format!("{} replicas instead of {}, or admit less", count(to), count(now)))
+    let hypothesis = remedy::outside("replicas", format!("{} replicas instead of {}, or admit less", count(to), count(now)))
         .moves(
             Movement::new("client.e2e", "e2e", "s", Direction::Down, (e2e_s > 0.0).then_some(e2e_s))
                 .refused("saturated now: latencies near the stability edge are not predictable as numbers"),
         )
         .guards(token_time_stays(situation))
-        .risking("money; each replica has a prefix cache of its own", "latency stays where it is")
+        .risk("money; each replica has a prefix cache of its own", "latency stays where it is")
         .build();
     Found {
         summary: why.clone(),
