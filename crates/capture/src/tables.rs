@@ -454,28 +454,32 @@ tables! {
         source_idx: SourceIdx,
     }
 
-    /// A kernel, copy, memset, sync or graph launch on a device stream.
+    /// A kernel, copy, memset or opaque graph replay on a device stream.
     device_events: DeviceEvents of DeviceEvent {
         /// Start.
         t_start_ns: i64,
-        /// End.
+        /// End, not before the start.
         t_end_ns: i64,
         /// Arm.
         run_idx: u32,
-        /// Device.
+        /// Process that launched it, 0 where the recorder does not tell; correlation ids repeat across processes.
+        process: u32,
+        /// Device as the recorder numbers it.
         device: u32,
         /// Stream.
         stream: u32,
-        /// Kernel or copy name.
+        /// `kernel`, `memcpy`, `memset`, `graph` (a replay recorded as one block).
+        kind: Name,
+        /// Kernel name; of a copy its direction and memory: `HtoD Pageable -> Device`.
         name: Name,
-        /// Category.
-        category: Name,
-        /// Correlation id with the launching call, 0 for none.
+        /// Launch as `key=value`, separated by spaces: `grid=148,1,1 block=256,1,1 regs=64 smem=0`; empty where not told.
+        shape: Name,
+        /// Correlation id with the launching call, 0 for none. One graph launch has many.
         correlation: u32,
+        /// Graph node id, else 1 where the recorder says that it came from a graph, 0 where it does not.
+        graph: u32,
         /// Bytes moved, 0 for none.
         byte_count: i64,
-        /// Graph node or launch id, 0 for none.
-        graph: u32,
         /// Where it came from.
         source_idx: SourceIdx,
     }
@@ -484,7 +488,7 @@ tables! {
     host_events: HostEvents of HostEvent {
         /// Start.
         t_start_ns: i64,
-        /// End.
+        /// End, not before the start.
         t_end_ns: i64,
         /// Arm.
         run_idx: u32,
@@ -492,12 +496,71 @@ tables! {
         process: u32,
         /// Thread id.
         thread: u32,
-        /// Name.
-        name: Name,
-        /// Kind: runtime, op, annotation, frame.
+        /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
+        /// profiler), `os` (calls of the operating system).
         kind: Name,
+        /// Name; calls without their version suffix.
+        name: Name,
         /// Correlation id, 0 for none.
         correlation: u32,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// What a recorder tells of one collective on one rank, beside its kernel in `device_events`.
+    collectives: Collectives of Collective {
+        /// Start of the kernel.
+        t_start_ns: i64,
+        /// End of the kernel.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Rank within the whole job, -1 where not told.
+        rank: i32,
+        /// Device as the recorder numbers it.
+        device: u32,
+        /// Operation in lower case without prefixes: `allreduce`, `all_gather`, `send`.
+        op: Name,
+        /// Process group or communicator.
+        group: Name,
+        /// Ranks in the group, 0 where not told.
+        group_size: u32,
+        /// Number of the operation within its group, -1 where not told.
+        sequence: i64,
+        /// Elements type.
+        dtype: Name,
+        /// Bytes put in by this rank, 0 where not told.
+        bytes_in: i64,
+        /// Bytes got by this rank, 0 where not told.
+        bytes_out: i64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// A device as a recorder describes it.
+    devices: Devices of Device {
+        /// Arm.
+        run_idx: u32,
+        /// Device as the recorder numbers it.
+        device: u32,
+        /// Rank of the process within the whole job, -1 where not told.
+        rank: i32,
+        /// Ranks of the whole job, 0 where not told.
+        world_size: u32,
+        /// Host, to tell equal numbers apart; empty where not told.
+        host: Name,
+        /// Name as the recorder writes it; empty where not told.
+        name: Name,
+        /// `nvidia`, `amd`, `intel`, `meta`; empty where not told.
+        vendor: Name,
+        /// Multiprocessors or compute units, 0 where not told.
+        sm_count: u32,
+        /// Warps one of them holds, 0 where not told.
+        max_warps_per_sm: u32,
+        /// Memory, bytes, 0 where not told.
+        memory_bytes: i64,
+        /// Memory bandwidth, bytes/s, 0 where not told.
+        bandwidth_bytes_per_s: i64,
         /// Where it came from.
         source_idx: SourceIdx,
     }
