@@ -3,6 +3,8 @@
 //! Each table is declared once; the macro writes its row type, its columns, and what storage and merging need
 //! (column access by name, name remapping, canonical order). Column order is sort order: time comes first.
 //! A default row knows nothing, so a reader names what its source tells; only `point_idx` must be set, since 0 is a point.
+//!
+//! One file though long: it is the one list of tables and columns, looked up rather than read.
 
 use crate::ids::{Name, SourceIdx};
 
