@@ -117,6 +117,12 @@ impl DeviceView {
         })
     }
 
+    /// From the first to the last event on any device, ns.
+    pub fn window(&self) -> Option<(i64, i64)> {
+        let start = self.lanes.iter().map(|lane| lane.account.start_ns).min()?;
+        Some((start, self.lanes.iter().map(|lane| lane.account.end_ns).max()?))
+    }
+
     /// The lane with the most idle time, all else equal the first.
     pub fn idlest(&self) -> Option<&LaneView> {
         self.lanes.iter().rev().max_by_key(|lane| lane.account.idle_ns)

@@ -45,10 +45,11 @@ impl Unit {
             period(&calls).map(|per_unit| (total, calls, per_unit))
         });
         let (total, calls, per_unit) = anchor?;
-        let starts: Vec<&AnchorCall> = calls.iter().step_by(per_unit).collect();
+        let first = longest_place(&calls, per_unit);
+        let starts: Vec<&AnchorCall> = calls.iter().skip(first).step_by(per_unit).collect();
         let places = starts.first()?.place..starts.last()?.place;
         let mut lengths: Vec<i64> = starts.windows(2).map(|pair| pair[1].start_ns - pair[0].start_ns).collect();
-        Some(Self {
+        (starts.len() > FEWEST as usize).then(|| Self {
             anchor: total.family.clone(),
             anchors_per_unit: per_unit as u32,
             count: lengths.len() as u64,
@@ -122,4 +123,11 @@ fn period(calls: &[AnchorCall]) -> Option<usize> {
         let alike = (0..pairs).filter(|at| whole[*at].is_like(&whole[at + per_unit])).count();
         calls.len().saturating_sub(1) / per_unit >= FEWEST as usize && pairs > 0 && alike as f64 >= ALIKE * pairs as f64
     })
+}
+
+/// Which of the calls in a unit begins it: the one that takes longest, so that units of two recordings begin alike.
+fn longest_place(calls: &[AnchorCall], per_unit: usize) -> usize {
+    let time = |first: usize| calls.iter().skip(first).step_by(per_unit).map(|call| call.length_ns).fold(0i64, i64::saturating_add);
+    let mean = |first: usize| time(first) / (calls.len() - first).div_ceil(per_unit) as i64;
+    (0..per_unit).rev().max_by_key(|first| mean(*first)).unwrap_or(0)
 }

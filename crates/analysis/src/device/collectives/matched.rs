@@ -1,6 +1,6 @@
 //! Which kernels on several ranks are one collective.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capture::{Name, SourceIdx};
 
@@ -27,12 +27,11 @@ impl Piece {
 
 /// Collectives, each as its pieces of different lanes, and how they were matched.
 pub(super) fn instances(timeline: &Timeline<'_>) -> Option<(Vec<Vec<Piece>>, &'static str)> {
-    let (told, matched_by) = from_rows(timeline);
-    if !told.is_empty() {
-        return Some((told, matched_by));
-    }
-    let pieces = from_kernels(timeline);
-    (!pieces.is_empty()).then(|| (by_overlap(pieces), "overlap"))
+    let (mut found, matched_by) = from_rows(timeline);
+    let told: BTreeSet<(usize, i64)> = found.iter().flatten().map(|piece| (piece.lane, piece.start_ns)).collect();
+    let matched_by = if told.is_empty() { "overlap" } else { matched_by };
+    found.extend(by_overlap(from_kernels(timeline, &told)));
+    (!found.is_empty()).then_some((found, matched_by))
 }
 
 /// Key of a collective within its group, and how it came to be.
@@ -87,13 +86,17 @@ fn from_rows(timeline: &Timeline<'_>) -> (Vec<Vec<Piece>>, &'static str) {
     (found.into_values().collect(), if numbered { "sequence" } else { "order" })
 }
 
-fn from_kernels(timeline: &Timeline<'_>) -> Vec<Piece> {
+/// Kernels that communicate and of which no row tells.
+fn from_kernels(timeline: &Timeline<'_>, told: &BTreeSet<(usize, i64)>) -> Vec<Piece> {
     let mut ops: BTreeMap<Name, &'static str> = BTreeMap::new();
     let mut pieces = Vec::new();
     for (lane, of_lane) in timeline.lanes.iter().enumerate() {
         for event in timeline.events(of_lane).filter(|event| event.class == Class::Communication) {
             let op = *ops.entry(event.name).or_insert_with(|| op_of_kernel(timeline.text(event.name)));
             let (start_ns, end_ns) = (event.start_ns, event.end_ns);
+            if told.contains(&(lane, start_ns)) {
+                continue;
+            }
             pieces.push(Piece { lane, start_ns, end_ns, op: op.to_string(), group_size: 0, bytes_in: 0, bytes_out: 0 });
         }
     }

@@ -106,7 +106,10 @@ fn functor(name: &str) -> Option<&str> {
     let identifiers = arguments.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.len() > 3);
     let mut best: Option<(usize, &str)> = None;
     for word in identifiers {
-        let rank = if word.ends_with("_kernel_cuda") || word.ends_with("KernelImpl") || word.ends_with("_kernel_impl") {
+        let rank = if word.ends_with("_kernel_cuda")
+            || word.ends_with("KernelImpl")
+            || (word.ends_with("_kernel_impl") && word != "gpu_kernel_impl")
+        {
             3
         } else if word.starts_with("CUDAFunctor_")
             || (word.ends_with("Ops") && word != "ReduceOps")

@@ -17,6 +17,8 @@ pub enum StepSource {
     Profiler,
     /// A range that repeats, put there by whoever wrote the program.
     Range,
+    /// Replays of a graph that holds a whole step.
+    Replay,
 }
 
 impl StepSource {
@@ -26,6 +28,7 @@ impl StepSource {
             Self::Engine => "engine annotations",
             Self::Profiler => "profiler steps",
             Self::Range => "repeating ranges",
+            Self::Replay => "graph replays",
         }
     }
 }
@@ -75,19 +78,21 @@ impl Steps {
                 }
             }
         }
-        Self::default()
+        Self::arranged(StepSource::Replay, replays(timeline), false)
     }
 
     fn new(source: StepSource, rows: Vec<(u32, StepLabel)>, on_device: bool, timeline: &Timeline<'_>) -> Self {
         let table = &timeline.capture().tables.host_events;
-        let mut steps: Vec<HostStep> = rows
-            .into_iter()
-            .map(|(row, label)| {
-                let at = row as usize;
-                let key = (table.source_idx[at], table.process[at]);
-                HostStep { key, start_ns: table.t_start_ns[at], end_ns: table.t_end_ns[at], label }
-            })
-            .collect();
+        let step = |(row, label): (u32, StepLabel)| {
+            let at = row as usize;
+            let key = (table.source_idx[at], table.process[at]);
+            HostStep { key, start_ns: table.t_start_ns[at], end_ns: table.t_end_ns[at], label }
+        };
+        Self::arranged(source, rows.into_iter().map(step).collect(), on_device)
+    }
+
+    /// Puts steps in order.
+    fn arranged(source: StepSource, mut steps: Vec<HostStep>, on_device: bool) -> Self {
         steps.sort_by_key(|step| (step.start_ns, std::cmp::Reverse(step.end_ns), step.key));
         // Of nested steps the outer one counts; one that is only overlapped begins where that one ends.
         let mut last_end: BTreeMap<(SourceIdx, u32), i64> = BTreeMap::new();
@@ -107,11 +112,49 @@ impl Steps {
     /// Steps as the host's time by file and process; empty for marks on a device.
     pub fn host_runs(&self) -> BTreeMap<(SourceIdx, u32), Vec<Run>> {
         let mut runs: BTreeMap<(SourceIdx, u32), Vec<Run>> = BTreeMap::new();
-        for step in self.steps.iter().filter(|_| !self.on_device) {
+        // Replays follow each other without anything between by their making.
+        for step in self.steps.iter().filter(|_| !self.on_device && self.source != Some(StepSource::Replay)) {
             runs.entry(step.key).or_default().push((step.start_ns, step.end_ns));
         }
         runs
     }
+}
+
+/// A graph of a whole step holds hundreds of kernels, one of a layer a dozen.
+const WHOLE_STEP: u64 = 100;
+
+/// Replays as steps, from one launch to the next of the same thread; none where a step takes many replays.
+fn replays(timeline: &Timeline<'_>) -> Vec<HostStep> {
+    let calls = &timeline.calls;
+    let mut kernels: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut stretch = (u32::MAX, 0);
+    for event in timeline.lanes.iter().flat_map(|lane| timeline.events(lane)) {
+        if !event.is_kernel() || !calls.api(event.call).is_graph_launch() {
+            continue;
+        }
+        if event.call != stretch.0 {
+            *kernels.entry(stretch.0).or_default() += stretch.1;
+            stretch = (event.call, 0);
+        }
+        stretch.1 += 1;
+    }
+    *kernels.entry(stretch.0).or_default() += stretch.1;
+    kernels.retain(|_, count| *count > 0);
+    let mut sizes: Vec<u64> = kernels.values().copied().collect();
+    sizes.sort_unstable();
+    if sizes.len() < FEWEST as usize || sizes[sizes.len() / 2] < WHOLE_STEP {
+        return Vec::new();
+    }
+    let mut steps: Vec<HostStep> = Vec::new();
+    let mut last: BTreeMap<(SourceIdx, u32, u32), usize> = BTreeMap::new();
+    for call in calls.iter().filter(|call| kernels.contains_key(call)) {
+        let (start_ns, end_ns) = (calls.start_ns(call), calls.end_ns(call).saturating_add(1));
+        if let Some(before) = last.insert(calls.thread(call), steps.len()) {
+            steps[before].end_ns = start_ns;
+        }
+        steps.push(HostStep { key: calls.process(call), start_ns, end_ns, label: StepLabel::default() });
+    }
+    steps
 }
 
 /// Rows of one kind with usable times.
