@@ -1,0 +1,1 @@
+//! Real names, rule by rule.
