@@ -26,7 +26,7 @@ pub fn hypothesis(change: Change, risk: &str, undo_if: &str, predictions: Vec<Pr
 
 /// Names of the time of a token at the vantage there is, and its value, s.
 fn token(situation: &Situation<'_>) -> (&'static str, &'static str, Option<f64>) {
-    if situation.account.unit == AccountUnit::Step {
+    if matches!(situation.account.unit, AccountUnit::Step | AccountUnit::DeviceStep) {
         return ("engine.step_time", "step", Some(situation.account.total_mean_s()));
     }
     if let Some(tpot) = situation.evidence.mean("server.tpot") {

@@ -38,6 +38,7 @@ pub mod ledger;
 pub mod limits;
 pub mod load;
 pub mod members;
+pub mod on_device;
 pub mod onset;
 pub mod pace;
 pub mod paths;

@@ -2,6 +2,8 @@
 //!
 //! One core at 100 % proves nothing: engines busy-poll. What counts is device time that is not used while requests run.
 
+mod by_trace;
+
 use crate::account::loaded_row;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
@@ -36,7 +38,7 @@ check! {
     /// ## When this is wrong
     /// Gaps between launches inside a step (`launch_bound_steps`), synchronizations (`unexpected_syncs`); CPUs taken by others
     /// (`cpu_starvation`); a device bound by bandwidth, beside a polling core.
-    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api], bound: "host", validated_on: "report", run: find,
+    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api, Idle], bound: "host", validated_on: "report", run: find,
 }
 
 /// Gap over step from which it is material: at half of it, an asynchronous scheduler would gain less than two runs differ.
@@ -59,6 +61,11 @@ struct Host {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
+    match by_trace::host(situation) {
+        Some(Ok(host)) => return Answer::Found(Box::new(found(situation, host))),
+        Some(Err(clear)) => return clear,
+        None => {}
+    }
     let found_in = gap(situation);
     if let Some(Err(share)) = found_in {
         return clear(vec![("gap_share", share)], format!("the gap between steps is {} of a step", percent(share)));

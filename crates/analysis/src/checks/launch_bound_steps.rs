@@ -1,5 +1,7 @@
 //! The device waits for the host to launch the next kernel.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::Direction;
@@ -29,7 +31,7 @@ check! {
     /// ## When this is wrong
     /// The host waits for the device (a sync) and launches late for that reason; there is no work; graphs replay the step
     /// and a trace shows the replay as one block.
-    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode], bound: "host", validated_on: "typed", run: find,
+    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode, Idle], bound: "host", validated_on: "typed", run: find,
 }
 
 /// Idle between launches below this share of a step is the grain of any engine.
@@ -38,6 +40,9 @@ const MATERIAL: f64 = 0.10;
 const STARVED_S: f64 = 20e-6;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     if is_cpu(situation) {
         return clear(Vec::new(), "nothing is launched on another device");

@@ -52,7 +52,8 @@ impl IdleParts {
         self.host_ns + self.sync_ns + self.between_steps_ns + self.profiler_ns
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds the parts of another device or stretch.
+    pub fn add(&mut self, other: &Self) {
         self.launch_ns += other.launch_ns;
         self.host_ns += other.host_ns;
         self.sync_ns += other.sync_ns;
@@ -70,6 +71,11 @@ pub struct Idle {
     /// Of it what is certain to be idle: stretches between two pieces of work of one stream, both launched in the
     /// recording. Elsewhere another recording may hold what ran.
     pub trusted: IdleParts,
+    /// Of the trusted time the host's part in stretches that began while the host sat in a synchronizing call: it had waited
+    /// for the device to run dry, so that nothing was queued behind. Part of host, sync, between steps or profiler above.
+    pub after_sync_ns: i64,
+    /// Number of those stretches.
+    pub after_sync_gaps: u64,
     /// Stretches that ended since the host was late, not counting unlinked ones.
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
@@ -113,6 +119,12 @@ impl HostStates {
             profiler: profiler.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
             steps: steps.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
         }
+    }
+
+    /// True when the host of `process` sits in a synchronizing call at that moment.
+    fn is_syncing(&self, process: (SourceIdx, u32), at: i64) -> bool {
+        let covers = |runs: &Vec<Run>| runs[..runs.partition_point(|run| run.0 <= at)].last().is_some_and(|run| run.1 >= at);
+        self.sync.get(&process).is_some_and(covers)
     }
 
     /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
@@ -193,6 +205,10 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched() && last.stream == event.stream {
             self.trusted.add(&parts);
+            if called > start && host.is_syncing(timeline.calls.process(event.call), start) {
+                self.after_sync_ns += called - start;
+                self.after_sync_gaps += 1;
+            }
         }
     }
 
