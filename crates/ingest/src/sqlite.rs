@@ -86,11 +86,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Name as the database spells it.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// True when the table has this column.
     pub(crate) fn has(&self, column: &str) -> bool {
         self.position(column).is_some()
@@ -157,6 +152,11 @@ impl Database {
     pub(crate) fn missing_pages(&self) -> Option<(u32, u32)> {
         let found = self.store.page_count(self.format.page_bytes);
         (found < self.format.told_pages).then_some((self.format.told_pages, found))
+    }
+
+    /// Bytes that are there.
+    pub(crate) fn byte_count(&self) -> usize {
+        self.store.page_count(self.format.page_bytes) as usize * self.format.page_bytes
     }
 
     /// Bytes of a page.
