@@ -172,6 +172,8 @@ macro_rules! tables {
             impl $table {
                 /// Appends a row.
                 pub fn push(&mut self, row: $row) { $(self.$column.push(row.$column);)+ }
+                /// Makes room for this many more rows.
+                pub fn reserve(&mut self, rows: usize) { $(self.$column.reserve_exact(rows);)+ }
                 /// Row `at`, copied out.
                 pub fn row(&self, at: usize) -> $row { $row { $($column: self.$column[at].clone(),)+ } }
                 /// All rows, copied out one by one.
@@ -196,7 +198,11 @@ macro_rules! tables {
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
                     $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
                 }
-                fn append(&mut self, other: Self) { $(self.$column.extend(other.$column);)+ }
+                fn append(&mut self, other: Self) {
+                    // Moving a table of millions of rows into an empty one should cost nothing.
+                    if self.row_count() == 0 { *self = other; return; }
+                    $(self.$column.extend(other.$column);)+
+                }
             }
         )+
 

@@ -10,6 +10,7 @@ mod bench_result;
 pub(crate) mod chunks;
 mod client_jsonl;
 mod client_row;
+mod collective_kernels;
 mod command_txt;
 mod dcgmi_dmon;
 mod device_rows;
@@ -23,6 +24,7 @@ pub(crate) mod json_lines;
 mod log_clock;
 mod metric_objects;
 mod nginx_conf;
+mod nsys_sqlite;
 mod nvidia_smi_csv;
 mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
@@ -127,6 +129,7 @@ pub(crate) const FORMATS: &[Format] = &[
     dcgmi_dmon::FORMAT,
     pyspy_raw::FORMAT,
     pyspy_dump::FORMAT,
+    nsys_sqlite::FORMAT,
     otlp_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,

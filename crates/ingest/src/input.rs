@@ -3,7 +3,9 @@
 //! [`Input`] never fails. Damage ends the stream and is kept as [`Damage`] for the issue row, so that every importer
 //! reads up to the damage without doing anything for it.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
@@ -30,6 +32,28 @@ pub(crate) struct Damage {
     pub(crate) place: String,
     /// What was expected, what was found, what it means.
     pub(crate) sentence: String,
+}
+
+/// A source that can be read at any place, for formats that need that.
+#[derive(Clone, Debug)]
+pub(crate) struct RegularFile {
+    path: PathBuf,
+    /// Bytes of it that may be read.
+    pub(crate) byte_count: u64,
+}
+
+impl RegularFile {
+    /// Opens the file once more, at its start and for reading only.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
+    /// Bytes of the file beside this one whose name is longer by `suffix`; 0 when there is none.
+    pub(crate) fn beside(&self, suffix: &str) -> u64 {
+        let mut name = self.path.clone().into_os_string();
+        name.push(suffix);
+        std::fs::metadata(name).map_or(0, |file| file.len())
+    }
 }
 
 /// The source as found, hashed and counted.
@@ -146,6 +170,7 @@ pub(crate) struct Input<'a> {
     damage: Option<Damage>,
     /// Of what a packed source unpacks to.
     content: Sha256,
+    file: Option<RegularFile>,
 }
 
 impl<'a> Input<'a> {
@@ -178,12 +203,26 @@ impl<'a> Input<'a> {
             long_lines: None,
             damage: None,
             content: Sha256::new(),
+            file: None,
         };
         while input.end < HEAD_BYTES && input.refill() {}
         if input.head().starts_with(b"\xef\xbb\xbf") {
             input.start = 3;
         }
         input
+    }
+
+    /// Says which file the source is, so that a format may read it at any place.
+    pub(crate) fn at_path(mut self, path: &Path) -> Self {
+        let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+        let limit = self.stream.raw().limit;
+        self.file = found.map(|file| RegularFile { path: path.to_path_buf(), byte_count: file.len().min(limit) });
+        self
+    }
+
+    /// The file behind the source; `None` for a pipe, a packed file or bytes in memory.
+    pub(crate) fn regular_file(&self) -> Option<&RegularFile> {
+        self.file.as_ref().filter(|_| matches!(self.stream, Stream::Plain(_)))
     }
 
     /// The first bytes, unpacked.

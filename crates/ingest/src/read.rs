@@ -317,7 +317,7 @@ impl Reading<'_> {
         let Planned { found, format, context, kept } = planned;
         let opened = match kept {
             Some(input) => Ok(input),
-            None => File::open(&found.path).map(|file| Input::new(Box::new(file), self.options)),
+            None => File::open(&found.path).map(|file| Input::new(Box::new(file), self.options).at_path(&found.path)),
         };
         match opened {
             Ok(mut input) => {
