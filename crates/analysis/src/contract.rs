@@ -774,6 +774,37 @@ pub struct Verification {
     pub predictions: Vec<PredictionOutcome>,
     /// What was compared to decide that the runs are comparable.
     pub comparability: Vec<String>,
+    /// What moved on each device per unit of work, where profiler captures of both runs hold such a unit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceMovement>,
+}
+
+/// One device before and after, per unit of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceMovement {
+    /// Device.
+    pub device: String,
+    /// Unit of work: `decode step`, `2 x flash_fwd_kernel`.
+    pub unit: String,
+    /// Units before and after.
+    pub units: [u64; 2],
+    /// Mean time of a unit before and after, s.
+    pub mean_s: [f64; 2],
+    /// Parts of the account, then the kernels that moved most, largest movement first within each.
+    pub rows: Vec<MovedPart>,
+}
+
+/// One part of a unit before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedPart {
+    /// `account` or `kernel`.
+    pub kind: String,
+    /// Part of the account, or kernel family.
+    pub what: String,
+    /// Mean per unit before, s.
+    pub before_s: f64,
+    /// Mean per unit after, s.
+    pub after_s: f64,
 }
 
 /// A setting that differs.

@@ -29,6 +29,9 @@ fn token(situation: &Situation<'_>) -> (&'static str, &'static str, Option<f64>)
     if matches!(situation.account.unit, AccountUnit::Step | AccountUnit::DeviceStep) {
         return ("engine.step_time", "step", Some(situation.account.total_mean_s()));
     }
+    if situation.account.unit == AccountUnit::Device {
+        return ("engine.step_time", "step", None);
+    }
     if let Some(tpot) = situation.evidence.mean("server.tpot") {
         return ("server.tpot.mean", "TPOT mean", Some(tpot));
     }
@@ -64,6 +67,11 @@ pub fn token_kept(situation: &Situation<'_>) -> Prediction {
 
 /// Time to first token must not rise.
 pub fn first_token_kept(situation: &Situation<'_>) -> Prediction {
+    if situation.account.is_of_devices() {
+        let compute_s = situation.phase_s(crate::phase::Phase::Compute);
+        let movement = Movement::new("kernel.time", "kernels per step", "s", Direction::Unchanged, Some(compute_s)).guard();
+        return movement.to(0.0, 1.1 * compute_s, "the same work is computed").build();
+    }
     let now = situation.account.first_token_mean_s();
     let movement = Movement::first_token(situation, Direction::Unchanged).guard();
     let movement = if now > 0.0 {

@@ -10,6 +10,7 @@
 
 pub mod clean;
 pub mod clock;
+mod device_words;
 pub mod figures;
 mod phrases;
 pub mod views;
