@@ -4,6 +4,7 @@ use crate::account::AccountUnit;
 use crate::advice::{Advice, outside_change, setting_change};
 use crate::contract::{Change, Direction, Hypothesis, Prediction};
 use crate::device_step::figure_of;
+use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::situation::Situation;
 
@@ -68,9 +69,13 @@ pub fn token_kept(situation: &Situation<'_>) -> Prediction {
 /// Time to first token must not rise.
 pub fn first_token_kept(situation: &Situation<'_>) -> Prediction {
     if situation.account.is_of_devices() {
-        let compute_s = situation.phase_s(crate::phase::Phase::Compute);
-        let movement = Movement::new("kernel.time", "kernels per step", "s", Direction::Unchanged, Some(compute_s)).guard();
-        return movement.to(0.0, 1.1 * compute_s, "the same work is computed").build();
+        let compute_s = Some(situation.phase_s(Phase::Compute)).filter(|_| situation.account.unit == AccountUnit::DeviceStep);
+        let movement = Movement::new("kernel.time", "kernels per step", "s", Direction::Unchanged, compute_s).guard();
+        let movement = match compute_s {
+            Some(now_s) => movement.to(0.0, 1.1 * now_s, "the same work is computed"),
+            None => movement.refused("no steps were recorded: compared per work that repeats"),
+        };
+        return movement.build();
     }
     let now = situation.account.first_token_mean_s();
     let movement = Movement::first_token(situation, Direction::Unchanged).guard();

@@ -22,6 +22,7 @@ pub mod device;
 pub mod device_remedy;
 pub mod device_step;
 pub mod diagnose;
+pub mod dimensions;
 pub mod drafting;
 pub mod evidence;
 pub mod flags;

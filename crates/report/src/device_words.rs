@@ -1,6 +1,6 @@
 //! Words for what a profiler recorded of a device, shared by the views.
 
-use analysis::contract::DeviceAccount;
+use analysis::contract::{DeviceAccount, DeviceDimensions};
 
 use crate::phrases::NAME_LIMIT;
 use crate::{clean, figures};
@@ -94,6 +94,7 @@ pub(crate) fn remarks(device: &DeviceAccount) -> Vec<String> {
     if !times.is_empty() {
         remarks.push(format!("steps: {}", times.join(", ")));
     }
+    remarks.push(dimensions(&device.dimensions));
     if device.graph_kernels > 0 {
         let share = device.graph_kernels as f64 / device.kernels.max(1) as f64;
         remarks.push(format!("{} of the kernels replayed from graphs", figures::share(share)));
@@ -102,6 +103,24 @@ pub(crate) fn remarks(device: &DeviceAccount) -> Vec<String> {
         remarks.push("replays were lost by the recorder: idle time may be work".to_string());
     }
     remarks
+}
+
+/// The lone utilization figure and what explains it: `utilization 99 %; sm_active 40 %, dram_active not recorded`.
+fn dimensions(of: &DeviceDimensions) -> String {
+    let name = |signal: &str| signal.trim_start_matches("gpu.").to_string();
+    let counters = of.counters.iter().map(|counter| format!("{} {}", name(&counter.signal), figures::share(counter.mean)));
+    let mut words: Vec<String> = counters.collect();
+    if of.unsampled {
+        words.push(format!("kernels of {} are shorter than a sample", figures::nanoseconds(of.kernel_p50_ns)));
+    }
+    if let Some(interval_ns) = of.launch_interval_ns {
+        words.push(format!("a launch every {}", figures::nanoseconds(interval_ns)));
+    }
+    if !of.not_recorded.is_empty() {
+        let names: Vec<String> = of.not_recorded.iter().map(|signal| name(signal)).collect();
+        words.push(format!("not recorded: {}", names.join(", ")));
+    }
+    format!("utilization {}; {}", figures::share(of.utilization), words.join("; "))
 }
 
 /// `compute 12 %, idle 86 %` in a line.
