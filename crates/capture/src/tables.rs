@@ -5,6 +5,7 @@
 //! A default row knows nothing, so a reader names what its source tells; only `point_idx` must be set, since 0 is a point.
 
 use crate::ids::{Name, SourceIdx};
+use crate::reorder::{Placed, append, reorder};
 
 /// A column, seen by storage.
 #[derive(Debug)]
@@ -189,12 +190,13 @@ macro_rules! tables {
                     if self.is_sorted() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
-                    $(self.$column = order.iter().map(|&at| std::mem::take(&mut self.$column[at as usize])).collect();)+
+                    let mut placed = Placed::default();
+                    $(reorder(&mut self.$column, &order, &mut placed);)+
                 }
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
                     $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
                 }
-                fn append(&mut self, other: Self) { $(self.$column.extend(other.$column);)+ }
+                fn append(&mut self, other: Self) { $(append(&mut self.$column, other.$column);)+ }
             }
         )+
 
@@ -496,8 +498,8 @@ tables! {
         process: u32,
         /// Thread id.
         thread: u32,
-        /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
-        /// profiler), `os` (calls of the operating system).
+        /// `runtime` and `driver` (calls of CUDA or HIP), `sync` (waits as the recorder tells them, beside the calls), `op`,
+        /// `annotation`, `device_annotation`, `frame`, `overhead` (of the profiler), `os` (calls of the operating system).
         kind: Name,
         /// Name; calls without their version suffix.
         name: Name,

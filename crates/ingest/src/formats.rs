@@ -20,6 +20,7 @@ mod guidellm_json;
 mod host_jsonl;
 mod inference_perf_json;
 pub(crate) mod json_lines;
+mod kineto_json;
 mod log_clock;
 mod metric_objects;
 mod nginx_conf;
@@ -128,6 +129,7 @@ pub(crate) const FORMATS: &[Format] = &[
     pyspy_raw::FORMAT,
     pyspy_dump::FORMAT,
     otlp_json::FORMAT,
+    kineto_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
     engine_log::FORMAT,
