@@ -67,7 +67,7 @@ fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: 
 /// True when every source of one run is also the other's, byte for byte.
 fn same_evidence(before: &Capture, after: &Capture) -> bool {
     let hashes = |capture: &Capture| -> std::collections::BTreeSet<String> {
-        capture.manifest.sources.iter().map(|source| source.sha256.clone()).filter(|hash| !hash.is_empty()).collect()
+        capture.manifest.sources.iter().map(|source| source.hash.clone()).filter(|hash| !hash.is_empty()).collect()
     };
     let (b, a) = (hashes(before), hashes(after));
     !b.is_empty() && b == a

@@ -7,6 +7,7 @@
 //! One file though long: it is the one list of tables and columns, looked up rather than read.
 
 use crate::ids::{Name, SourceIdx};
+use crate::reorder::{Placed, append, reorder};
 
 /// A column, seen by storage.
 #[derive(Debug)]
@@ -193,16 +194,13 @@ macro_rules! tables {
                     if self.is_sorted() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
-                    $(self.$column = order.iter().map(|&at| std::mem::take(&mut self.$column[at as usize])).collect();)+
+                    let mut placed = Placed::default();
+                    $(reorder(&mut self.$column, &order, &mut placed);)+
                 }
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
                     $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
                 }
-                fn append(&mut self, other: Self) {
-                    // Moving a table of millions of rows into an empty one should cost nothing.
-                    if self.row_count() == 0 { *self = other; return; }
-                    $(self.$column.extend(other.$column);)+
-                }
+                fn append(&mut self, other: Self) { $(append(&mut self.$column, other.$column);)+ }
             }
         )+
 
@@ -504,8 +502,8 @@ tables! {
         process: u32,
         /// Thread id.
         thread: u32,
-        /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
-        /// profiler), `os` (calls of the operating system).
+        /// `runtime` and `driver` (calls of CUDA or HIP), `sync` (waits as the recorder tells them, beside the calls), `op`,
+        /// `annotation`, `device_annotation`, `frame`, `overhead` (of the profiler), `os` (calls of the operating system).
         kind: Name,
         /// Name; calls without their version suffix.
         name: Name,

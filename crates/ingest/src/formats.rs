@@ -21,6 +21,7 @@ mod guidellm_json;
 mod host_jsonl;
 mod inference_perf_json;
 pub(crate) mod json_lines;
+mod kineto_json;
 mod log_clock;
 mod metric_objects;
 mod nginx_conf;
@@ -131,6 +132,7 @@ pub(crate) const FORMATS: &[Format] = &[
     pyspy_dump::FORMAT,
     nsys_sqlite::FORMAT,
     otlp_json::FORMAT,
+    kineto_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
     engine_log::FORMAT,

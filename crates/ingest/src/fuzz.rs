@@ -161,6 +161,11 @@ pub fn otlp_json(data: &[u8]) {
     run("otlp_json", data);
 }
 
+/// Traces of PyTorch's profiler.
+pub fn kineto_json(data: &[u8]) {
+    run("kineto_json", data);
+}
+
 /// Command lines.
 pub fn command_txt(data: &[u8]) {
     run("command_txt", data);
@@ -218,6 +223,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("pyspy_raw", pyspy_raw),
     ("pyspy_dump", pyspy_dump),
     ("otlp_json", otlp_json),
+    ("kineto_json", kineto_json),
     ("command_txt", command_txt),
     ("observations_toml", observations_toml),
     ("attachment", attachment),

@@ -17,6 +17,9 @@ const WORDS: &[&str] = &[
     // categories of device and host events
     "gemm", "attention", "elementwise", "norm", "copy", "memset", "communication", "moe", "sampling", "quantization", "reduction", "other",
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
+    "memcpy", "driver", "device_annotation", "overhead", "os", "allreduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
+    "gather", "scatter", "reduce", "barrier", "send", "recv", "bfloat16", "half", "float", "float8_e4m3fn", "float8_e5m2", "byte", "char",
+    "int", "long", "double", "bool", "nvidia", "amd", "intel", "meta",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "power_cap", "thermal", "power", "none", "active", "heat", "brake",
@@ -40,11 +43,13 @@ const WORDS: &[&str] = &[
     "text_in_sweep", "too_large", "too_many_buckets", "too_many_files", "too_many_samples", "too_many_series", "truncated_gzip",
     "ttft_after_end", "type_conflict", "uneven_arrays", "unknown_key", "unknown_schema", "unknown_signal", "unknown_symptom",
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
-    "wrong_unit",
+    "wrong_unit", "damaged_events", "damaged_gzip", "damaged_zstd", "truncated_zstd", "zstd_bomb", "duplicate_events", "events_end_early",
+    "events_without_duration", "host_slowed_by_recording", "names_not_utf8", "no_device_events", "no_trace_events", "other_phases",
+    "profiler_message", "unknown_categories",
     // engines and formats
     "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
-    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy",
+    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy", "kineto_json",
 ];
 
 /// Texts of the manifest that stay.

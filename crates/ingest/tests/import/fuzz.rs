@@ -34,6 +34,13 @@ fn samples() -> Vec<Vec<u8>> {
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();
     std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text).unwrap();
     samples.push(text[..20_000].to_vec());
+    // Traces, unpacked for the same reason; the shortest, since every format reads every sample.
+    for name in ["triton_example", "inference_2022"] {
+        let mut text = Vec::new();
+        let packed = fs::File::open(data(&format!("traces/{name}.json.gz"))).unwrap();
+        std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text).unwrap();
+        samples.push(text);
+    }
     samples.push(
         concat!(
             r#"{"status":"success","data":["vllm:num_requests_running","up"]}"#,

@@ -23,3 +23,5 @@ mod spans;
 mod stacks;
 mod telemetry;
 mod text_metrics;
+mod traces;
+mod traces_damaged;
