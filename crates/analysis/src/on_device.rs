@@ -97,9 +97,18 @@ impl<'a> OnDevice<'a> {
         !self.view.calls.is_empty()
     }
 
-    /// Idle time that a late launch ends, less what [`Self::syncs`] owns, ns.
+    /// Idle time that a late launch ends, with the start of the work itself, less what [`Self::syncs`] owns, ns.
     pub fn late_launch_ns(&self) -> i64 {
-        (self.idle.host_ns - self.syncs().unplanned_ns).max(0)
+        (self.idle.host_ns + self.late_start_ns() - self.syncs().unplanned_ns).max(0)
+    }
+
+    /// Idle time before work that was queued when the stretch began, ns.
+    pub fn queued_start_ns(&self) -> i64 {
+        self.idle.launch_ns - self.late_start_ns()
+    }
+
+    fn late_start_ns(&self) -> i64 {
+        self.view.lanes.iter().filter(|lane| lane.idle_is_reliable()).map(|lane| lane.idle.late_start_ns).sum()
     }
 
     /// Idle stretches by what ended them, all devices.

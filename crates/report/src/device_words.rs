@@ -40,7 +40,7 @@ pub(crate) fn parts(device: &DeviceAccount) -> Vec<Part> {
 
 /// `moe 42 %, gemm 20 %` of the kernels.
 fn categories(device: &DeviceAccount) -> String {
-    let kernels = || device.categories.iter().filter(|of| of.category != "copy");
+    let kernels = || device.categories.iter().filter(|of| !matches!(of.category.as_str(), "copy" | "communication"));
     let all: i64 = kernels().map(|of| of.total_ns).sum();
     let share = |ns: i64| ns as f64 / all.max(1) as f64;
     let named = kernels().filter(|of| share(of.total_ns) >= SMALL).take(CATEGORIES);
@@ -87,12 +87,12 @@ pub(crate) fn remarks(device: &DeviceAccount) -> Vec<String> {
         .iter()
         .filter(|phase| phase.steps > 1)
         .map(|phase| {
-            let name = if phase.phase.is_empty() { "step" } else { phase.phase.as_str() };
-            format!("{} {name} x {} p50", figures::count(phase.steps), figures::nanoseconds(phase.p50_ns))
+            let name = if matches!(phase.phase.as_str(), "" | "step") { String::new() } else { format!("{} ", phase.phase) };
+            format!("{} {name}of {}", figures::count(phase.steps), figures::nanoseconds(phase.p50_ns))
         })
         .collect();
     if !times.is_empty() {
-        remarks.push(format!("steps: {}", times.join(", ")));
+        remarks.push(format!("steps: {}, median", times.join(", ")));
     }
     remarks.push(dimensions(&device.dimensions));
     if device.graph_kernels > 0 {

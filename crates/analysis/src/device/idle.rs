@@ -76,6 +76,8 @@ pub struct Idle {
     pub after_sync_ns: i64,
     /// Number of those stretches.
     pub after_sync_gaps: u64,
+    /// Of the trusted launch time what follows a late call: nothing was queued, so that the start of the work waited for too.
+    pub late_start_ns: i64,
     /// Stretches that ended since the host was late, not counting unlinked ones.
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
@@ -205,6 +207,7 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched() && last.stream == event.stream {
             self.trusted.add(&parts);
+            self.late_start_ns += if called > start { parts.launch_ns } else { 0 };
             if called > start && host.is_syncing(timeline.calls.process(event.call), start) {
                 self.after_sync_ns += called - start;
                 self.after_sync_gaps += 1;

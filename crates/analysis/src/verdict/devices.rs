@@ -30,7 +30,12 @@ pub(super) fn without_cause(situation: &Situation<'_>, answers: &[(&'static Chec
     let whole_s = situation.account.total_mean_s();
     let share = |phase: Phase| situation.phase_s(phase) / whole_s.max(f64::MIN_POSITIVE);
     let waits = share(Phase::Communication) + share(Phase::Copy) + share(Phase::Idle);
-    let scale = format!("{} of {} recorded", percent(share(Phase::Compute)), seconds(whole_s * situation.n()));
+    let devices = plural(view.lanes.len() as f64, "device");
+    let scale = format!(
+        "{} of the time recorded ({}, {devices})",
+        percent(share(Phase::Compute)),
+        seconds(whole_s * situation.n() / view.lanes.len() as f64)
+    );
     if settlement.unowned_of_size() >= OF_SIZE {
         return insufficient(format!(
             "Devices compute in {scale}; {} of the rest nobody owns: {}.",
@@ -84,9 +89,8 @@ fn largest(view: &DeviceView) -> String {
         return "No kernel was recorded.".into();
     };
     format!(
-        "Of the kernels, {} of the time is {} (on {}); whether it could be faster shows with memory and matrix activity beside it, or with model, device and shapes.",
+        "Of the kernels, {} of the time is {}; whether it could be faster shows with memory and matrix activity beside it, or with model, device and shapes.",
         percent(total as f64 / kernels.max(1) as f64),
-        category.as_str(),
-        plural(view.lanes.len() as f64, "device")
+        category.as_str()
     )
 }

@@ -2,6 +2,7 @@
 
 use crate::check::{Answer, Found, Missing, clear, figure};
 use crate::claims::Basis;
+use crate::contract::Change;
 use crate::device::{LaneStep, StepPhase};
 use crate::device_remedy::{first_token_kept, hypothesis, setting, token_falls};
 use crate::launches::REPLAYED;
@@ -73,7 +74,10 @@ fn some_steps(situation: &Situation<'_>, device: &OnDevice<'_>) -> Option<Answer
             figure("device idle in them, share of its time", of, "ratio", "trace"),
         ],
         hypotheses: vec![hypothesis(
-            setting(situation, "graph_sizes", "the batch sizes that run"),
+            Change {
+                instruction: "capture graphs for all batch sizes that run, the drafts of speculation included".into(),
+                ..setting(situation, "graph_sizes", "all batch sizes that run")
+            },
             "graph memory is taken from the KV cache",
             "these steps do not get shorter",
             vec![token_falls(situation, ends, "a replayed step has one launch"), first_token_kept(situation)],

@@ -15,7 +15,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     if !device.has_calls() {
         return Some(undecided(situation, &["launch calls"], "the capture holds device activities only: launches are not known", TRACE));
     }
-    let queued_ns = device.idle.launch_ns;
+    let queued_ns = device.queued_start_ns();
     let share = device.share(queued_ns);
     let late = device.share(device.idle.host_late_ns());
     let margin = vec![("queued_idle", share), ("late_idle", late)];

@@ -90,7 +90,7 @@ fn recorded_gaps(situation: &Situation<'_>) -> Option<Asked> {
         ("launches", device.late_launch_ns()),
         ("syncs", syncs),
         ("host", device.idle.between_steps_ns),
-        ("starts of kernels", device.idle.launch_ns),
+        ("starts of kernels", device.queued_start_ns()),
     ];
     let (what, ns) = parts.into_iter().max_by_key(|(_, ns)| *ns)?;
     let share = device.share(ns);
