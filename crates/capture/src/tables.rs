@@ -503,7 +503,8 @@ tables! {
         /// Thread id.
         thread: u32,
         /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
-        /// profiler), `os` (calls of the operating system).
+        /// profiler), `os` (calls of the operating system), `sync` (a wait for the device as its driver records it: it has a
+        /// process and no thread).
         kind: Name,
         /// Name; calls without their version suffix.
         name: Name,

@@ -2,20 +2,16 @@
 //!
 //!     cargo run --release -p ingest --example trace_bench -- FILE...
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-fn main() {
+fn main() -> Result<(), ingest::IngestError> {
     let files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let started = Instant::now();
-    let capture = match ingest::read(&files, &ingest::Options::default()) {
-        Ok(capture) => capture,
-        Err(error) => {
-            eprintln!("{error}");
-            std::process::exit(1);
-        }
-    };
+    let capture = ingest::read(&files, &ingest::Options::default())?;
     let wall_s = started.elapsed().as_secs_f64();
     let tables = &capture.tables;
     for (name, rows) in tables.row_counts().into_iter().filter(|(_, rows)| *rows > 0) {
@@ -35,6 +31,7 @@ fn main() {
         println!("{} {} x{}: {}", capture.text(issue.severity), capture.text(issue.code), issue.count, capture.text(issue.sentence));
     }
     println!("wall {wall_s:.2} s, CPU {:.2} s, peak {} MiB", cpu_s(), peak_mib());
+    Ok(())
 }
 
 /// Time in which anything ran, and time from the first start to the last end; `spans` are sorted by start.

@@ -156,6 +156,11 @@ pub fn pyspy_dump(data: &[u8]) {
     run("pyspy_dump", data);
 }
 
+/// Nsight Systems exports.
+pub fn nsys_sqlite(data: &[u8]) {
+    run("nsys_sqlite", data);
+}
+
 /// OTLP traces as JSON.
 pub fn otlp_json(data: &[u8]) {
     run("otlp_json", data);
@@ -217,6 +222,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("dcgmi_dmon", dcgmi_dmon),
     ("pyspy_raw", pyspy_raw),
     ("pyspy_dump", pyspy_dump),
+    ("nsys_sqlite", nsys_sqlite),
     ("otlp_json", otlp_json),
     ("command_txt", command_txt),
     ("observations_toml", observations_toml),

@@ -17,6 +17,10 @@ const WORDS: &[&str] = &[
     // categories of device and host events
     "gemm", "attention", "elementwise", "norm", "copy", "memset", "communication", "moe", "sampling", "quantization", "reduction", "other",
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
+    "memcpy", "driver", "overhead", "os", "device_annotation", "nvidia", "amd", "intel", "meta",
+    // collectives
+    "allreduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv", "send", "recv", "gather", "scatter",
+    "bf16", "f16", "f32", "f64", "half", "float", "double", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "u32", "i64", "u64",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "power_cap", "thermal", "power", "none", "active", "heat", "brake",
@@ -41,10 +45,14 @@ const WORDS: &[&str] = &[
     "ttft_after_end", "type_conflict", "uneven_arrays", "unknown_key", "unknown_schema", "unknown_signal", "unknown_symptom",
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
     "wrong_unit",
+    "changes_beside", "damaged_database", "damaged_pages", "devices_renumbered", "graphs_not_expanded", "impossible_correlation",
+    "names_left_out", "needs_a_file", "no_events", "open_ranges", "operators_left_out", "profiler_complaint", "read_failed",
+    "samples_averaged", "session_start_unknown", "short_calls_left_out", "tables_not_read", "too_many_events", "truncated_database",
+    "unknown_metrics", "unnamed_events", "unreadable_table",
     // engines and formats
     "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
-    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy",
+    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy", "nsys_sqlite",
 ];
 
 /// Texts of the manifest that stay.
@@ -52,6 +60,7 @@ const PHRASES: &[&str] = &[
     "unix",
     "client monotonic",
     "log local time",
+    "nsys session",
     "assumed",
     "log",
     "metrics",
@@ -130,7 +139,7 @@ pub(super) const VARIABLES: &[&str] =
     &["VLLM_", "SGLANG_", "GGML_", "CUDA_", "NCCL_", "OMP_", "MKL_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "NVIDIA_", "HIP_", "RCCL_"];
 
 /// Words of which a place in a file is made.
-pub(super) const PLACES: &[&str] = &["line", "byte", "scrape", "row", "request", "sample", "entry"];
+pub(super) const PLACES: &[&str] = &["line", "byte", "scrape", "row", "request", "sample", "entry", "page"];
 
 /// Values of settings that engines document, in lower case.
 #[rustfmt::skip]

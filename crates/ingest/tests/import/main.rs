@@ -13,6 +13,7 @@ mod hostile;
 mod load_results;
 mod load_results_damaged;
 mod logs;
+mod nsys;
 mod observations;
 mod order;
 mod registered;

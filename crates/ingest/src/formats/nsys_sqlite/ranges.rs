@@ -45,7 +45,7 @@ pub(super) fn read(export: &Export<'_>) -> Part {
                     left_out += 1;
                     return;
                 }
-                (is_op, names.of_text(short, part))
+                (is_op, of_text(short, part))
             }
             None => names.of_id(row.int(5), export, part),
         };
@@ -73,25 +73,22 @@ struct RangeNames {
 }
 
 impl RangeNames {
-    fn of_text(&self, text: &str, part: &mut Part) -> Name {
-        if let Some(known) = part.names.find(text) {
-            return known;
-        }
-        part.intern(&cleaned(text))
-    }
-
     fn of_id(&mut self, id: Option<i64>, export: &Export<'_>, part: &mut Part) -> (bool, Name) {
         let id = id.unwrap_or(i64::MIN);
         if let Some(known) = self.by_id.get(&id) {
             return *known;
         }
         let (is_op, text) = shorten(export.strings.get(id).unwrap_or("unknown"));
-        let found = (is_op, self.of_text(text, part));
+        let found = (is_op, of_text(text, part));
         if self.by_id.len() < MAX_KNOWN {
             self.by_id.insert(id, found);
         }
         found
     }
+}
+
+fn of_text(text: &str, part: &mut Part) -> Name {
+    part.names.find(text).unwrap_or_else(|| part.intern(&cleaned(text)))
 }
 
 /// A name that a program chose may hold anything: secrets go, and so does what follows the first line.
