@@ -30,10 +30,12 @@ mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
 mod otlp_json;
 mod perf_analyzer_json;
+mod perfetto_trackevent;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
 mod pyspy_dump;
 mod pyspy_raw;
+mod rocprofv3_json;
 mod sglang_bench_jsonl;
 mod stack_parts;
 mod vllm_bench_json;
@@ -130,6 +132,8 @@ pub(crate) const FORMATS: &[Format] = &[
     pyspy_raw::FORMAT,
     pyspy_dump::FORMAT,
     nsys_sqlite::FORMAT,
+    rocprofv3_json::FORMAT,
+    perfetto_trackevent::FORMAT,
     otlp_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,

@@ -48,11 +48,12 @@ const WORDS: &[&str] = &[
     "changes_beside", "damaged_database", "damaged_pages", "devices_renumbered", "graphs_not_expanded", "impossible_correlation",
     "names_left_out", "needs_a_file", "no_events", "open_ranges", "operators_left_out", "profiler_complaint", "read_failed",
     "samples_averaged", "session_start_unknown", "short_calls_left_out", "tables_not_read", "too_many_events", "truncated_database",
-    "unknown_metrics", "unnamed_events", "unreadable_table",
+    "unknown_metrics", "unnamed_events", "unreadable_table", "damaged_packets", "damaged_trace", "ends_without_start", "packets_lost",
+    "packets_without_state",
     // engines and formats
     "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
-    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy", "nsys_sqlite",
+    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy", "nsys_sqlite", "rocprofv3_json", "perfetto_trackevent",
 ];
 
 /// Texts of the manifest that stay.
@@ -61,6 +62,7 @@ const PHRASES: &[&str] = &[
     "client monotonic",
     "log local time",
     "nsys session",
+    "trace clock",
     "assumed",
     "log",
     "metrics",

@@ -21,7 +21,7 @@ fn samples() -> Vec<Vec<u8>> {
     let names = ["vllm-cpu/bench.json", "vllm-cpu/command.txt", "vllm-cpu/host.jsonl", "vllm-cpu/metrics.prom.gz", "vllm-cpu/proxy.jsonl"];
     let logs = ["vllm-cpu/server.log", "vllm-old/server.log", "speculation.log", "client.jsonl"];
     let telemetry = ["gpu/nvidia-smi.csv", "gpu/dmon.txt", "gpu/dcgmi-dmon.txt", "gpu/dcgm.prom", "spans/otlp.jsonl"];
-    let traces = ["traces/nsys_2026.sqlite"];
+    let traces = ["traces/nsys_2026.sqlite", "traces/rocprofv3.json", "traces/rocprofv3.pftrace"];
     let stacks = ["stacks/py-spy-raw.txt", "stacks/py-spy-dump.txt", "stacks/py-spy-dump.json"];
     let engines =
         ["sglang.log", "llama_cpp.log", "tensorrt_llm.log", "tgi.log", "vllm_gpu.log", "nginx.conf", "sglang.prom", "tensorrt_llm.prom"];

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod damage;
+mod device_traces;
 mod engines;
 mod evidence;
 mod fuzz;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::shown::{data, import, show};
 
 /// Rows of the timeline, one per line.
-fn timeline(capture: &Capture) -> String {
+pub(crate) fn timeline(capture: &Capture) -> String {
     let text = |name| capture.text(name);
     let mut lines = String::new();
     for row in capture.tables.device_events.rows() {

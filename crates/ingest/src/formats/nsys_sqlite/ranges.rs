@@ -37,14 +37,14 @@ pub(super) fn read(export: &Export<'_>) -> Part {
             open += 1;
             return;
         }
+        if is_many && row.text_bytes(4).is_some_and(|text| numbers_at(text).is_some()) {
+            left_out += 1;
+            return;
+        }
         let text = row.text(4);
         let (is_op, name) = match &text {
             Some(text) => {
                 let (is_op, short) = shorten(text);
-                if is_op && is_many {
-                    left_out += 1;
-                    return;
-                }
                 (is_op, of_text(short, part))
             }
             None => names.of_id(row.int(5), export, part),
@@ -99,17 +99,21 @@ fn cleaned(text: &str) -> Cow<'_, str> {
 
 /// Whether a text is that of a PyTorch operator, and the text without its numbers.
 fn shorten(text: &str) -> (bool, &str) {
-    let bytes = text.as_bytes();
+    numbers_at(text.as_bytes()).map_or((false, text), |comma| (true, &text[..comma]))
+}
+
+/// Where the numbers of a PyTorch operator begin.
+fn numbers_at(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = memchr::memchr(b',', &bytes[from..]) {
         let comma = from + at;
         let rest = &bytes[comma..];
         if [&b", op_id = "[..], b", seq = ", b", sizes = "].iter().any(|mark| rest.starts_with(mark)) {
-            return (true, &text[..comma]);
+            return Some(comma);
         }
         from = comma + 1;
     }
-    (false, text)
+    None
 }
 
 #[cfg(test)]
