@@ -502,8 +502,9 @@ tables! {
         process: u32,
         /// Thread id.
         thread: u32,
-        /// `runtime` and `driver` (calls of CUDA or HIP), `sync` (waits as the recorder tells them, beside the calls), `op`,
-        /// `annotation`, `device_annotation`, `frame`, `overhead` (of the profiler), `os` (calls of the operating system).
+        /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
+        /// profiler), `os` (calls of the operating system), `sync` (a wait for the device as its driver records it, beside
+        /// the calls: it has a process and no thread).
         kind: Name,
         /// Name; calls without their version suffix.
         name: Name,

@@ -31,10 +31,12 @@ mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
 mod otlp_json;
 mod perf_analyzer_json;
+mod perfetto_trackevent;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
 mod pyspy_dump;
 mod pyspy_raw;
+mod rocprofv3_json;
 mod sglang_bench_jsonl;
 mod stack_parts;
 mod vllm_bench_json;
@@ -131,6 +133,8 @@ pub(crate) const FORMATS: &[Format] = &[
     pyspy_raw::FORMAT,
     pyspy_dump::FORMAT,
     nsys_sqlite::FORMAT,
+    rocprofv3_json::FORMAT,
+    perfetto_trackevent::FORMAT,
     otlp_json::FORMAT,
     kineto_json::FORMAT,
     command_txt::FORMAT,

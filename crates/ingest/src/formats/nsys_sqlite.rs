@@ -56,7 +56,7 @@ fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
     }
     let export = Export::describe(&database, builder);
     let parts = read_parts(&export);
-    let has_events = parts.iter().any(|part| part.has_events());
+    let has_events = parts.iter().any(Part::has_events);
     for part in parts {
         part.merge(builder);
     }

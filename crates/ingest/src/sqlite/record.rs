@@ -5,16 +5,18 @@ use std::borrow::Cow;
 use super::Encoding;
 
 /// Most columns wanted at once.
-const MAX_WANTED: usize = 24;
+pub(super) const MAX_WANTED: usize = 24;
 /// Mark of a column that nobody wants.
 const UNWANTED: u8 = u8::MAX;
 
 /// A variable-length integer at `at`: its value and where it ends; `None` beyond the end.
+#[inline]
 pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let first = *bytes.get(at)?;
-    if first < 0x80 {
-        return Some((u64::from(first), at + 1));
-    }
+    if first < 0x80 { Some((u64::from(first), at + 1)) } else { long_varint(bytes, at, first) }
+}
+
+fn long_varint(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
     let mut value = u64::from(first & 0x7f);
     for position in 1..9 {
         let byte = *bytes.get(at + position)?;
@@ -33,7 +35,6 @@ pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
 pub(super) struct Plan {
     /// For each stored column up to the last wanted one: its place among the wanted, or [`UNWANTED`].
     slots: Vec<u8>,
-    wanted: usize,
     /// Wanted column that stands for the row number.
     rowid_slot: Option<usize>,
     encoding: Encoding,
@@ -50,13 +51,18 @@ impl Plan {
             }
         }
         let rowid_slot = rowid_alias.and_then(|alias| wanted.iter().position(|column| *column == Some(alias)));
-        Self { slots, wanted: wanted.len(), rowid_slot, encoding }
+        Self { slots, rowid_slot, encoding }
+    }
+
+    /// Room for where the wanted values of a row lie.
+    pub(super) fn room() -> [Field; MAX_WANTED] {
+        [Field::default(); MAX_WANTED]
     }
 }
 
 /// Where a value lies and of what kind it is.
 #[derive(Clone, Copy, Default)]
-struct Field {
+pub(super) struct Field {
     serial: u32,
     at: u32,
 }
@@ -65,7 +71,7 @@ struct Field {
 pub(crate) struct Row<'a> {
     rowid: i64,
     payload: &'a [u8],
-    fields: [Field; MAX_WANTED],
+    fields: &'a [Field; MAX_WANTED],
     rowid_slot: Option<usize>,
     encoding: Encoding,
 }
@@ -78,14 +84,16 @@ fn length(serial: u64) -> u64 {
 
 impl<'a> Row<'a> {
     /// Reads where the wanted values lie; `None` when the payload is no record.
-    pub(super) fn read(plan: &Plan, rowid: i64, payload: &'a [u8]) -> Option<Self> {
+    pub(super) fn read(plan: &Plan, rowid: i64, payload: &'a [u8], fields: &'a mut [Field; MAX_WANTED]) -> Option<Self> {
         let (header_bytes, mut at) = varint(payload, 0)?;
         let header_bytes = usize::try_from(header_bytes).ok().filter(|bytes| *bytes <= payload.len())?;
         let mut body = header_bytes as u64;
-        let mut fields = [Field::default(); MAX_WANTED];
-        for slot in &plan.slots {
+        for (column, slot) in plan.slots.iter().enumerate() {
             // A record written before a column was added ends before it.
             if at >= header_bytes {
+                for slot in plan.slots[column..].iter().filter(|slot| **slot != UNWANTED) {
+                    fields[usize::from(*slot)] = Field::default();
+                }
                 break;
             }
             let (serial, next) = varint(payload, at)?;
@@ -95,9 +103,10 @@ impl<'a> Row<'a> {
             }
             body = body.checked_add(length(serial))?;
         }
-        Some(Self { rowid, payload, fields, rowid_slot: plan.rowid_slot.filter(|slot| *slot < plan.wanted), encoding: plan.encoding })
+        Some(Self { rowid, payload, fields, rowid_slot: plan.rowid_slot, encoding: plan.encoding })
     }
 
+    #[inline]
     fn bytes(&self, slot: usize) -> (u32, &'a [u8]) {
         let Field { serial, at } = self.fields[slot];
         let from = at as usize;
@@ -109,15 +118,19 @@ impl<'a> Row<'a> {
     }
 
     /// An integer; `None` for null and for anything else.
+    #[inline]
     pub(crate) fn int(&self, slot: usize) -> Option<i64> {
         let (serial, bytes) = self.bytes(slot);
         let value = match (serial, bytes) {
             (0, _) if self.rowid_slot == Some(slot) => self.rowid,
-            (1, [a]) => i64::from(*a as i8),
+            (1, [a]) => i64::from(a.cast_signed()),
             (2, [a, b]) => i64::from(i16::from_be_bytes([*a, *b])),
             (3, [a, b, c]) => i64::from(i32::from_be_bytes([*a, *b, *c, 0]) >> 8),
             (4, [a, b, c, d]) => i64::from(i32::from_be_bytes([*a, *b, *c, *d])),
-            (5, [a, b, c, d, e, f]) => i64::from_be_bytes([*a, *b, *c, *d, *e, *f, 0, 0]) >> 16,
+            (5, [high @ .., low, lowest]) if high.len() == 4 => {
+                let high = i32::from_be_bytes(high.try_into().ok()?);
+                i64::from(high) << 16 | i64::from(u16::from_be_bytes([*low, *lowest]))
+            }
             (6, bytes) => i64::from_be_bytes(bytes.try_into().ok()?),
             (8, _) => 0,
             (9, _) => 1,
@@ -139,12 +152,15 @@ impl<'a> Row<'a> {
         self.bytes(slot).0 == 0 && self.rowid_slot != Some(slot)
     }
 
+    /// The bytes of a text as they are stored; `None` for null and for anything else.
+    pub(crate) fn text_bytes(&self, slot: usize) -> Option<&'a [u8]> {
+        let (serial, bytes) = self.bytes(slot);
+        (serial >= 13 && serial % 2 == 1).then_some(bytes)
+    }
+
     /// A text; `None` for null and for anything else.
     pub(crate) fn text(&self, slot: usize) -> Option<Cow<'a, str>> {
-        let (serial, bytes) = self.bytes(slot);
-        if serial < 13 || serial % 2 == 0 {
-            return None;
-        }
+        let bytes = self.text_bytes(slot)?;
         let wide = |pair: fn([u8; 2]) -> u16| {
             let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| pair([unit[0], unit[1]])).collect();
             Cow::Owned(String::from_utf16_lossy(&units))
@@ -163,16 +179,10 @@ mod tests {
 
     #[test]
     fn varints_of_every_length_are_read() {
-        let cases: [(&[u8], Option<(u64, usize)>); 6] = [
-            (&[0x7f], Some((127, 1))),
-            (&[0x81, 0x00], Some((128, 2))),
-            (&[0xff; 9], Some((u64::MAX, 9))),
-            (&[0x80, 0x80, 0x01], Some((1, 3))),
-            (&[0xff, 0xff], None),
-            (&[], None),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(varint(bytes, 0), expected, "{bytes:?}");
-        }
+        assert_eq!(varint(&[0x7f], 0), Some((127, 1)));
+        assert_eq!(varint(&[0, 0x81, 0x00], 1), Some((128, 3)));
+        assert_eq!(varint(&[0xff; 9], 0), Some((u64::MAX, 9)));
+        assert_eq!(varint(&[0x80, 0x80, 0x01], 0), Some((1, 3)));
+        assert_eq!((varint(&[0xff, 0xff], 0), varint(&[], 0)), (None, None));
     }
 }

@@ -6,12 +6,12 @@ use rusqlite::types::Value;
 use super::*;
 
 /// A database with everything a table may hold, and what SQLite reads from its table `t`.
-fn made(page_bytes: u32, setup: &str, rows: usize) -> (Vec<u8>, Vec<Vec<Value>>) {
+fn made(page_bytes: u32, setup: &str, rows: i64) -> (Vec<u8>, Vec<Vec<Value>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.sqlite");
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch(&format!("pragma page_size={page_bytes}; {setup}; begin")).unwrap();
-    for row in 0..rows as i64 {
+    for row in 0..rows {
         let value = match row % 9 {
             0 => Value::Null,
             1 => Value::Integer(i64::MIN + row),

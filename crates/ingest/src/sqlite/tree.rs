@@ -2,7 +2,7 @@
 
 use super::Format;
 use super::pages::Pages;
-use super::record::{Plan, Row, varint};
+use super::record::{Field, MAX_WANTED, Plan, Row, varint};
 
 /// Page of a table that holds the numbers of further pages.
 const INTERIOR: u8 = 0x05;
@@ -110,7 +110,7 @@ pub(super) fn last_rowid(pages: &mut Pages<'_>, format: Format, root: u32) -> Op
         if head.kind == LEAF {
             let Some(last) = head.cells.checked_sub(1) else { return Some(0) };
             let (_, at) = varint(&page, place(&page, &head, last))?;
-            return varint(&page, at).map(|(rowid, _)| rowid as i64);
+            return varint(&page, at).map(|(rowid, _)| rowid.cast_signed());
         }
         number = head.right;
     }
@@ -129,6 +129,7 @@ pub(super) fn scan(pages: &mut Pages<'_>, format: Format, root: u32, plan: &Plan
         before: None,
         spilled: Vec::new(),
         overflow: Vec::new(),
+        fields: Plan::room(),
         each,
     };
     walk.run(root);
@@ -147,6 +148,7 @@ struct Walk<'a, 'p, F> {
     /// A row gathered from several pages, and the page at hand.
     spilled: Vec<u8>,
     overflow: Vec<u8>,
+    fields: [Field; MAX_WANTED],
     each: F,
 }
 
@@ -162,7 +164,10 @@ impl<F: FnMut(&Row<'_>)> Walk<'_, '_, F> {
             let head = if readable { head(&page, visit.page) } else { None };
             let is_used = match &head {
                 Some(head) if head.kind == LEAF => self.leaf(&page, head, visit),
-                Some(head) => interior(&page, head, visit, &mut todo),
+                Some(head) => {
+                    interior(&page, head, visit, &mut todo);
+                    true
+                }
                 None => false,
             };
             if !is_used {
@@ -217,12 +222,12 @@ impl<F: FnMut(&Row<'_>)> Walk<'_, '_, F> {
             return;
         };
         let row = if local == payload_bytes {
-            Row::read(self.plan, rowid, stored)
+            Row::read(self.plan, rowid, stored, &mut self.fields)
         } else {
             self.spilled.clear();
             self.spilled.extend_from_slice(stored);
             gather(self.pages, be32(page, start + local), payload_bytes.min(MAX_ROW_BYTES), usable, &mut self.spilled, &mut self.overflow);
-            Row::read(self.plan, rowid, &self.spilled)
+            Row::read(self.plan, rowid, &self.spilled, &mut self.fields)
         };
         match row {
             Some(row) => {
@@ -234,22 +239,21 @@ impl<F: FnMut(&Row<'_>)> Walk<'_, '_, F> {
     }
 }
 
-/// Notes the pages below an interior page, so that the first is visited next; false when it cannot be used.
-fn interior(page: &[u8], head: &Head, visit: Visit, todo: &mut Vec<Visit>) -> bool {
+/// Notes the pages below an interior page, so that the first is visited next.
+fn interior(page: &[u8], head: &Head, visit: Visit, todo: &mut Vec<Visit>) {
     todo.push(Visit { page: head.right, depth: visit.depth + 1, last_rowid: visit.last_rowid });
     for cell in (0..head.cells).rev() {
         let at = place(page, head, cell);
-        let rowid = varint(page, at + 4).map(|(rowid, _)| rowid as i64);
+        let rowid = varint(page, at + 4).map(|(rowid, _)| rowid.cast_signed());
         todo.push(Visit { page: be32(page, at), depth: visit.depth + 1, last_rowid: rowid });
     }
-    true
 }
 
 /// Length of a row, its number, and where it starts.
 fn cell_head(page: &[u8], at: usize) -> Option<(usize, i64, usize)> {
     let (bytes, at) = varint(page, at)?;
     let (rowid, at) = varint(page, at)?;
-    Some((usize::try_from(bytes).ok().filter(|bytes| *bytes <= 1 << 31)?, rowid as i64, at))
+    Some((usize::try_from(bytes).ok().filter(|bytes| *bytes <= 1 << 31)?, rowid.cast_signed(), at))
 }
 
 /// Bytes of a row that stand on its own page.

@@ -51,10 +51,6 @@ pub(super) fn event(export: &Export<'_>, row: &Row<'_>, table: &'static str, par
     })
 }
 
-fn correlation(row: &Row<'_>, slot: usize) -> u32 {
-    row.int(slot).and_then(|id| u32::try_from(id).ok()).unwrap_or(0)
-}
-
 fn calls(export: &Export<'_>, part: &mut Part) {
     let (runtime, driver) = (part.intern("runtime"), part.intern("driver"));
     let mut names = NameById::default();
@@ -67,7 +63,8 @@ fn calls(export: &Export<'_>, part: &mut Part) {
             None => is_driver_call(part, name),
         };
         let kind = if is_driver { driver } else { runtime };
-        part.host.push(HostEvent { kind, name, correlation: correlation(row, 3), ..event });
+        let correlation = part.correlation(row.int(3));
+        part.host.push(HostEvent { kind, name, correlation, ..event });
     });
 }
 
@@ -83,7 +80,8 @@ fn syncs(export: &Export<'_>, part: &mut Part) {
         // The row names a device, which is 0 for every process: the process tells it.
         let Some(event) = event(export, row, SYNC, part) else { return };
         let name = part.intern(kinds::sync(row.int(4)));
-        part.host.push(HostEvent { kind, name, correlation: correlation(row, 3), ..event });
+        let correlation = part.correlation(row.int(3));
+        part.host.push(HostEvent { kind, name, correlation, ..event });
     });
 }
 

@@ -56,7 +56,7 @@ fn event(export: &Export<'_>, row: &Row<'_>, table: &'static str, part: &mut Par
         process,
         device: export.ordinals.device(process, device),
         stream: row.int(3).and_then(|id| u32::try_from(id).ok()).unwrap_or(0),
-        correlation: row.int(4).and_then(|id| u32::try_from(id).ok()).unwrap_or(0),
+        correlation: part.correlation(row.int(4)),
         source_idx: export.source_idx,
         ..DeviceEvent::default()
     })

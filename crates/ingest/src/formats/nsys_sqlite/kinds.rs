@@ -19,8 +19,8 @@ const OVERHEADS: [&str; 9] = [
     "Lazy Function Loading",
     "Command Buffer Full",
 ];
-/// First `copyKind` of copies that unified memory makes by itself.
-const FIRST_UNIFIED: i64 = 11;
+/// `copyKind` of copies that unified memory makes by itself.
+const UNIFIED: std::ops::RangeInclusive<i64> = 11..=13;
 
 fn word(words: &[&'static str], number: Option<i64>) -> &'static str {
     number.and_then(|number| usize::try_from(number).ok()).and_then(|at| words.get(at)).copied().unwrap_or("Unknown")
@@ -29,7 +29,7 @@ fn word(words: &[&'static str], number: Option<i64>) -> &'static str {
 /// A copy by direction and memory: `HtoD Pinned -> Device`; only the direction where the memory is not told.
 pub(super) fn copy(copy_kind: Option<i64>, from: Option<i64>, to: Option<i64>) -> String {
     let direction = word(&COPIES, copy_kind);
-    if copy_kind.is_some_and(|kind| kind >= FIRST_UNIFIED) && from.is_none() && to.is_none() {
+    if copy_kind.is_some_and(|kind| UNIFIED.contains(&kind)) && from.is_none() && to.is_none() {
         return format!("{direction} Managed -> Managed");
     }
     if from.is_none() && to.is_none() {

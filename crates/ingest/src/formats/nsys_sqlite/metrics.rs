@@ -82,11 +82,17 @@ struct Target {
     count: u32,
 }
 
+/// A signal of a device; several metrics may add to its value at one time.
+struct Series {
+    signal: &'static str,
+    device: String,
+    values: Vec<(i64, f64)>,
+}
+
 #[derive(Default)]
 struct Metrics {
     targets: BTreeMap<(i64, i64), Target>,
-    /// Signal and device of each series, and its values: several metrics may add to one time.
-    series: Vec<(&'static str, String, Vec<(i64, f64)>)>,
+    series: Vec<Series>,
     unmapped: Vec<String>,
 }
 
@@ -106,9 +112,9 @@ pub(super) fn read(export: &Export<'_>, builder: &mut Builder<'_>) -> bool {
         builder.issue(Severity::Note, "samples_averaged", "", rows, sentence);
     }
     metrics.tell_unmapped(builder);
-    let found = metrics.series.iter().any(|(.., values)| !values.is_empty());
-    for (signal, device, values) in metrics.series {
-        write(export, signal, &device, values, builder);
+    let found = metrics.series.iter().any(|series| !series.values.is_empty());
+    for series in metrics.series {
+        write(export, series, builder);
     }
     found
 }
@@ -127,9 +133,9 @@ fn named(export: &Export<'_>) -> Metrics {
         };
         let gpu = gpu_number(type_id, &row.text(3).unwrap_or_default());
         let device = export.ordinals.of_gpu(gpu).map_or_else(|| format!("gpu{gpu}"), |device| device.to_string());
-        let known = metrics.series.iter().position(|(known, of, _)| *known == signal && *of == device);
+        let known = metrics.series.iter().position(|series| series.signal == signal && series.device == device);
         let series = known.unwrap_or_else(|| {
-            metrics.series.push((signal, device, Vec::new()));
+            metrics.series.push(Series { signal, device, values: Vec::new() });
             metrics.series.len() - 1
         });
         metrics.targets.insert((type_id, metric_id), Target { series, scale, bucket: i64::MIN, sum: 0.0, count: 0 });
@@ -157,7 +163,7 @@ fn width(export: &Export<'_>, rows: u64, share: f64, series: usize) -> i64 {
             }
         });
     }
-    let per_series = (MAX_SAMPLES / series.max(1) as u64).max(1) as i64;
+    let per_series = i64::try_from(MAX_SAMPLES / series.max(1) as u64).unwrap_or(i64::MAX).max(1);
     (last.saturating_sub(first).max(0) / per_series).max(1)
 }
 
@@ -172,7 +178,7 @@ impl Metrics {
             });
             return;
         };
-        let (_, _, values) = &mut self.series[target.series];
+        let values = &mut self.series[target.series].values;
         if width_ns == 0 {
             values.push((t_ns, value));
             return;
@@ -189,8 +195,7 @@ impl Metrics {
 
     fn flush(&mut self) {
         for target in self.targets.values_mut() {
-            let (_, _, values) = &mut self.series[target.series];
-            target.flush(values);
+            target.flush(&mut self.series[target.series].values);
         }
     }
 
@@ -214,9 +219,10 @@ impl Target {
 }
 
 /// Adds up what stands at the same time, and writes the samples.
-fn write(export: &Export<'_>, signal: &'static str, device: &str, mut values: Vec<(i64, f64)>, builder: &mut Builder<'_>) {
+fn write(export: &Export<'_>, series: Series, builder: &mut Builder<'_>) {
+    let Series { signal, device, mut values } = series;
     values.sort_by_key(|(t_ns, _)| *t_ns);
-    let labels = labels::canonical(&[("device", device)]);
+    let labels = labels::canonical(&[("device", &device)]);
     let is_clock = signal == "gpu.sm_clock";
     let mut values = values.into_iter().peekable();
     while let Some((t_ns, mut value)) = values.next() {

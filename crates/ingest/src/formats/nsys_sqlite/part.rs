@@ -129,6 +129,17 @@ impl Part {
         });
     }
 
+    /// A correlation id in 32 bits, as CUPTI gives them; 0 for none.
+    pub(super) fn correlation(&mut self, id: Option<i64>) -> u32 {
+        let id = id.unwrap_or(0);
+        u32::try_from(id).unwrap_or_else(|_| {
+            self.issue(Severity::Warning, "impossible_correlation", "", 1, || {
+                "expected correlation ids of 32 bits, found others; what they belong to stays without its call".to_string()
+            });
+            0
+        })
+    }
+
     /// Interns a name; the empty name once there are too many.
     pub(super) fn intern(&mut self, text: &str) -> Name {
         if let Some(known) = self.names.find(text) {
@@ -208,23 +219,18 @@ impl NameById {
         if let Some((_, name)) = self.last.filter(|(last, _)| *last == id) {
             return name;
         }
-        let name = match self.known.get(&id) {
-            Some(name) => *name,
-            None => {
-                let name = match strings.get(id) {
-                    Some(text) => part.intern(shorten(text)),
-                    None => {
-                        part.issue(Severity::Warning, "unnamed_events", "", 1, || {
-                            "expected every event to have its name in `StringIds`, found none for some; they are called `unknown`"
-                                .to_string()
-                        });
-                        part.intern("unknown")
-                    }
-                };
-                self.known.insert(id, name);
-                name
-            }
-        };
+        let name = self.known.get(&id).copied().unwrap_or_else(|| {
+            let name = if let Some(text) = strings.get(id) {
+                part.intern(shorten(text))
+            } else {
+                part.issue(Severity::Warning, "unnamed_events", "", 1, || {
+                    "expected every event to have its name in `StringIds`, found none for some; they are called `unknown`".to_string()
+                });
+                part.intern("unknown")
+            };
+            self.known.insert(id, name);
+            name
+        });
         self.last = Some((id, name));
         name
     }

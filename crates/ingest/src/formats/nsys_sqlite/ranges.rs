@@ -37,15 +37,15 @@ pub(super) fn read(export: &Export<'_>) -> Part {
             open += 1;
             return;
         }
+        if is_many && row.text_bytes(4).is_some_and(|text| numbers_at(text).is_some()) {
+            left_out += 1;
+            return;
+        }
         let text = row.text(4);
         let (is_op, name) = match &text {
             Some(text) => {
                 let (is_op, short) = shorten(text);
-                if is_op && is_many {
-                    left_out += 1;
-                    return;
-                }
-                (is_op, names.of_text(short, part))
+                (is_op, of_text(short, part))
             }
             None => names.of_id(row.int(5), export, part),
         };
@@ -73,25 +73,22 @@ struct RangeNames {
 }
 
 impl RangeNames {
-    fn of_text(&self, text: &str, part: &mut Part) -> Name {
-        if let Some(known) = part.names.find(text) {
-            return known;
-        }
-        part.intern(&cleaned(text))
-    }
-
     fn of_id(&mut self, id: Option<i64>, export: &Export<'_>, part: &mut Part) -> (bool, Name) {
         let id = id.unwrap_or(i64::MIN);
         if let Some(known) = self.by_id.get(&id) {
             return *known;
         }
         let (is_op, text) = shorten(export.strings.get(id).unwrap_or("unknown"));
-        let found = (is_op, self.of_text(text, part));
+        let found = (is_op, of_text(text, part));
         if self.by_id.len() < MAX_KNOWN {
             self.by_id.insert(id, found);
         }
         found
     }
+}
+
+fn of_text(text: &str, part: &mut Part) -> Name {
+    part.names.find(text).unwrap_or_else(|| part.intern(&cleaned(text)))
 }
 
 /// A name that a program chose may hold anything: secrets go, and so does what follows the first line.
@@ -102,17 +99,21 @@ fn cleaned(text: &str) -> Cow<'_, str> {
 
 /// Whether a text is that of a PyTorch operator, and the text without its numbers.
 fn shorten(text: &str) -> (bool, &str) {
-    let bytes = text.as_bytes();
+    numbers_at(text.as_bytes()).map_or((false, text), |comma| (true, &text[..comma]))
+}
+
+/// Where the numbers of a PyTorch operator begin.
+fn numbers_at(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = memchr::memchr(b',', &bytes[from..]) {
         let comma = from + at;
         let rest = &bytes[comma..];
         if [&b", op_id = "[..], b", seq = ", b", sizes = "].iter().any(|mark| rest.starts_with(mark)) {
-            return (true, &text[..comma]);
+            return Some(comma);
         }
         from = comma + 1;
     }
-    (false, text)
+    None
 }
 
 #[cfg(test)]
