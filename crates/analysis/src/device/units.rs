@@ -48,14 +48,21 @@ impl Unit {
         let first = longest_place(&calls, per_unit);
         let starts: Vec<&AnchorCall> = calls.iter().skip(first).step_by(per_unit).collect();
         let places = starts.first()?.place..starts.last()?.place;
+        // The stretch before the next unit's anchor belongs to the last unit.
+        let mut account = LaneAccount::at(timeline, lane, places.clone());
+        let closing_ns = (starts.last()?.start_ns - account.end_ns).max(0);
+        account.end_ns += closing_ns;
+        account.window_ns += closing_ns;
+        account.idle_ns += closing_ns;
+        let idle = Idle::at(timeline, lane, places.start..places.end + 1, host);
         let mut lengths: Vec<i64> = starts.windows(2).map(|pair| pair[1].start_ns - pair[0].start_ns).collect();
         (starts.len() > FEWEST as usize).then(|| Self {
             anchor: total.family.clone(),
             anchors_per_unit: per_unit as u32,
             count: lengths.len() as u64,
             time: Distribution::of(&mut lengths),
-            account: LaneAccount::at(timeline, lane, places.clone()),
-            idle: Idle::at(timeline, lane, places.clone(), host),
+            account,
+            idle,
             families: families(timeline, lane, places),
         })
     }
@@ -80,11 +87,11 @@ struct AnchorCall {
 }
 
 impl AnchorCall {
-    /// The same work, give or take a stray kernel and the noise of clocks.
+    /// The same work, give or take a tenth of its kernels and the noise of clocks.
     fn is_like(&self, other: &Self) -> bool {
         let (few, many) = (self.kernels.min(other.kernels), self.kernels.max(other.kernels));
         let (short, long) = (self.length_ns.min(other.length_ns), self.length_ns.max(other.length_ns));
-        many - few <= 1 + many / 10 && long - short <= long / 4 + 500
+        many - few <= many / 10 && long - short <= long / 4 + 500
     }
 }
 
