@@ -33,7 +33,7 @@ pub struct Unit {
 impl Unit {
     /// Mean time of one unit, ns.
     pub fn mean_ns(&self) -> i64 {
-        self.time.total_ns / (self.count as i64).max(1)
+        self.time.total_ns / i64::try_from(self.count).unwrap_or(i64::MAX).max(1)
     }
 
     /// The unit of a lane; nothing where no kernel returns with the same work between.
@@ -135,6 +135,6 @@ fn period(calls: &[AnchorCall]) -> Option<usize> {
 /// Which of the calls in a unit begins it: the one that takes longest, so that units of two recordings begin alike.
 fn longest_place(calls: &[AnchorCall], per_unit: usize) -> usize {
     let time = |first: usize| calls.iter().skip(first).step_by(per_unit).map(|call| call.length_ns).fold(0i64, i64::saturating_add);
-    let mean = |first: usize| time(first) / (calls.len() - first).div_ceil(per_unit) as i64;
+    let mean = |first: usize| time(first) / i64::try_from((calls.len() - first).div_ceil(per_unit)).unwrap_or(i64::MAX);
     (0..per_unit).rev().max_by_key(|first| mean(*first)).unwrap_or(0)
 }

@@ -123,7 +123,9 @@ fn the_order_of_rows_does_not_matter() {
     let mut rows: Vec<_> = turned.capture.tables.device_events.rows().collect();
     rows.reverse();
     turned.capture.tables.device_events = capture::DeviceEvents::default();
-    rows.into_iter().for_each(|row| turned.capture.tables.device_events.push(row));
+    for row in rows {
+        turned.capture.tables.device_events.push(row);
+    }
     assert_eq!(count, 50);
     // Read without bringing the rows into order first.
     assert_eq!(DeviceView::read(&turned.capture, 0).unwrap(), DeviceView::read(&recording.capture, 0).unwrap());
