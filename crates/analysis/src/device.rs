@@ -12,6 +12,7 @@ pub mod idle;
 pub mod intervals;
 pub mod kernels;
 pub mod launches;
+mod shown;
 pub mod steps;
 pub mod timeline;
 pub mod units;
@@ -26,6 +27,7 @@ pub use families::FamilyTotal;
 pub use idle::{Idle, IdleParts};
 pub use kernels::{Category, MatrixUnits};
 pub use launches::{CallTotal, CodeLoad, Distribution, Graphs, Launches, Pace};
+pub use shown::shown;
 pub use steps::{LaneStep, LaneSteps, PhaseTotal, StepLabel, StepPhase, StepSource};
 pub use timeline::Timeline;
 pub use units::Unit;
@@ -151,7 +153,7 @@ fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host
         bandwidth_bytes_per_s: lane.bandwidth_bytes_per_s,
         launches: Launches::of(timeline, lane, pace),
         copies: copies::copies(timeline, lane),
-        steps: LaneSteps::of(timeline, lane, steps),
+        steps: LaneSteps::of(timeline, lane, steps, host),
         unit: Unit::of(timeline, lane, &families, host),
         account,
         idle,

@@ -92,7 +92,7 @@ struct Side<'v> {
     mean_ns: f64,
     p50_ns: i64,
     account: &'v LaneAccount,
-    idle: Vec<(&'static str, i64)>,
+    idle: [(&'static str, i64); 6],
     families: &'v [FamilyTotal],
 }
 
@@ -110,7 +110,7 @@ fn by_step(before: &LaneView, after: &LaneView) -> Option<LaneComparison> {
     };
     let make = |phase| {
         let (units, mean_ns, p50_ns) = side(phase);
-        Side { units, mean_ns, p50_ns, account: &phase.account, idle: vec![("idle", phase.account.idle_ns)], families: &[] }
+        Side { units, mean_ns, p50_ns, account: &phase.account, idle: phase.idle.parts.named(), families: &phase.families }
     };
     let name = match (by_token, phase.phase.is_empty()) {
         (true, true) => "token".to_string(),
@@ -130,7 +130,7 @@ fn by_kernel(before: &LaneView, after: &LaneView) -> Option<LaneComparison> {
     let side = |unit: &'_ super::Unit| (unit.count, unit.time.total_ns as f64 / unit.count.max(1) as f64, unit.time.p50_ns);
     let make = |unit| {
         let (units, mean_ns, p50_ns) = side(unit);
-        Side { units, mean_ns, p50_ns, account: &unit.account, idle: unit.idle.parts.named().to_vec(), families: &unit.families }
+        Side { units, mean_ns, p50_ns, account: &unit.account, idle: unit.idle.parts.named(), families: &unit.families }
     };
     let name = if here.anchors_per_unit == 1 { here.anchor.clone() } else { format!("{} x {}", here.anchors_per_unit, here.anchor) };
     Some(lane_comparison(&before.label, name, &make(here), &make(there)))
@@ -145,10 +145,7 @@ fn lane_comparison(label: &str, unit: String, before: &Side<'_>, after: &Side<'_
         row("exposed communication", a.exposed_communication_ns, b.exposed_communication_ns),
         row("exposed copy", a.exposed_copy_ns, b.exposed_copy_ns),
     ];
-    account.extend(before.idle.iter().zip(&after.idle).map(|((name, a), (_, b))| {
-        let what = if *name == "idle" { (*name).to_string() } else { format!("idle: {name}") };
-        row(&what, *a, *b)
-    }));
+    account.extend(before.idle.iter().zip(&after.idle).map(|((name, a), (_, b))| row(&format!("idle: {name}"), *a, *b)));
     let categories = |side: &Side<'_>| {
         side.account.categories.iter().map(|total| (total.category.as_str().to_string(), total.count, total.total_ns)).collect()
     };

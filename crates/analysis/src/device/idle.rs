@@ -63,6 +63,9 @@ impl IdleParts {
     }
 }
 
+/// The shortest gap a recorder writes.
+const TICK_NS: i64 = 1;
+
 /// Idle time of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
@@ -82,6 +85,8 @@ pub struct Idle {
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
     pub queued_gaps: u64,
+    /// Of those, as short as the recorder's clock can tell.
+    pub tick_gaps: u64,
     /// Stretches that ended with unlinked work.
     pub unlinked_gaps: u64,
     /// The longest stretch, ns, and when it began.
@@ -170,18 +175,21 @@ impl Idle {
     /// Splits the idle time between the events at some places of a lane.
     pub fn at(timeline: &Timeline<'_>, lane: &Lane, places: Range<usize>, host: &HostStates) -> Self {
         let mut idle = Self::default();
-        let mut before: Option<Event> = None;
-        for event in timeline.events_at(lane, places) {
-            if let Some(last) = before
-                && event.start_ns > last.end_ns
-            {
-                idle.charge(timeline, host, &last, &event);
-            }
-            if before.is_none_or(|last| event.end_ns > last.end_ns) {
-                before = Some(event);
-            }
-        }
+        let mut before = None;
+        timeline.events_at(lane, places).for_each(|event| idle.add(timeline, host, &mut before, event));
         idle
+    }
+
+    /// Adds the next event in order of start; `before` holds the one so far to end last.
+    pub fn add(&mut self, timeline: &Timeline<'_>, host: &HostStates, before: &mut Option<Event>, event: Event) {
+        if let Some(last) = before
+            && event.start_ns > last.end_ns
+        {
+            self.charge(timeline, host, last, &event);
+        }
+        if before.is_none_or(|last| event.end_ns > last.end_ns) {
+            *before = Some(event);
+        }
     }
 
     /// Charges the stretch between the last work to end and the event that ends it.
@@ -201,6 +209,7 @@ impl Idle {
             host.split(timeline.calls.process(event.call), (start, called))
         } else {
             self.queued_gaps += 1;
+            self.tick_gaps += u64::from(end - start <= TICK_NS);
             IdleParts::default()
         };
         parts.launch_ns = end - called;
@@ -213,6 +222,12 @@ impl Idle {
                 self.after_sync_gaps += 1;
             }
         }
+    }
+
+    /// True where kernels in a queue follow each other at the recorder's tick, as AMD's recorder writes them: then what a
+    /// dispatch costs is inside the kernels, and gaps say nothing of it.
+    pub fn hides_dispatch(&self) -> bool {
+        self.queued_gaps >= 3 && self.tick_gaps * 2 > self.queued_gaps
     }
 
     /// Share of idle stretches that ended since the host was late; nothing where no stretch tells.

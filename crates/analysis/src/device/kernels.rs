@@ -109,6 +109,17 @@ pub fn kind(name: &str) -> Kind {
     })
 }
 
+/// The words of a name by which its rule was found: they alone lead to the same rule.
+pub fn deciding_words(name: &str) -> Vec<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let found = RULES.iter().flat_map(|rule| rule.words).find(|word| matches(&lower, word));
+    match found {
+        Some(Word::Anywhere(text) | Word::Begins(text) | Word::Starts(text)) => vec![text],
+        Some(Word::Both(a, b)) => vec![a, b],
+        None => Vec::new(),
+    }
+}
+
 fn matches(lower: &str, word: &Word) -> bool {
     match *word {
         Word::Anywhere(text) => lower.contains(text),

@@ -5,10 +5,10 @@ mod code;
 mod graphs;
 
 pub use calls::{CallTotal, call_totals};
-pub use code::{CodeLoad, code_loads};
+pub use code::{CodeLoad, code_loads, is_code};
 pub use graphs::{Graphs, is_capture_pass};
 
-use super::timeline::{Api, Lane, Timeline};
+use super::timeline::{Api, Event, Lane, Timeline};
 
 /// Quantiles of some times, ns; nearest rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,6 @@ impl Launches {
     /// Reads one lane; `paces` are those of the whole arm.
     pub fn of(timeline: &Timeline<'_>, lane: &Lane, pace: Pace) -> Self {
         let mut launches = Self { host_period_ns: pace.period_ns, call_ns: pace.call_ns, ..Self::default() };
-        let (mut delays, mut leads, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
         let mut span: Option<(i64, i64)> = None;
         for event in timeline.events(lane) {
             span = Some(span.map_or((event.start_ns, event.end_ns), |span| (span.0, span.1.max(event.end_ns))));
@@ -79,20 +78,25 @@ impl Launches {
                 continue;
             }
             let length = event.duration_ns();
-            lengths.push(length);
             if !event.is_launched() {
                 launches.unlinked_kernels += 1;
                 launches.unlinked_kernel_ns = launches.unlinked_kernel_ns.saturating_add(length);
             } else if !event.in_graph {
-                delays.push(event.start_ns - timeline.calls.start_ns(event.call));
-                leads.push(event.start_ns - timeline.calls.end_ns(event.call));
                 launches.single_kernels += 1;
                 launches.short_kernels += u64::from(pace.period_ns.is_some_and(|period| length < period));
             }
         }
-        launches.delay = Distribution::of(&mut delays);
-        launches.lead = Distribution::of(&mut leads);
-        launches.kernel_p50_ns = Distribution::of(&mut lengths).p50_ns;
+        // One list at a time: each is as long as the recording.
+        let mut values: Vec<i64> = Vec::new();
+        let mut of = |value: &dyn Fn(&Event) -> Option<i64>| {
+            values.clear();
+            values.extend(timeline.events(lane).filter(Event::is_kernel).filter_map(|event| value(&event)));
+            Distribution::of(&mut values)
+        };
+        let is_single = |event: &Event| event.is_launched() && !event.in_graph;
+        launches.delay = of(&|event| is_single(event).then(|| event.start_ns - timeline.calls.start_ns(event.call)));
+        launches.lead = of(&|event| is_single(event).then(|| event.start_ns - timeline.calls.end_ns(event.call)));
+        launches.kernel_p50_ns = of(&|event| Some(event.duration_ns())).p50_ns;
         let window = span.map_or(0, |span| span.1 - span.0);
         launches.mean_queue_depth = if window > 0 { launches.delay.total_ns.max(0) as f64 / window as f64 } else { 0.0 };
         launches.graphs = Graphs::of(timeline, lane);

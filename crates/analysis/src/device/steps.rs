@@ -14,6 +14,8 @@ pub use find::{HostStep, StepSource, Steps};
 pub use label::{StepLabel, StepPhase};
 
 use super::account::{LaneAccount, Tally};
+use super::families::{FamilyTally, FamilyTotal};
+use super::idle::{HostStates, Idle};
 use super::launches::Distribution;
 use super::timeline::{Event, Lane, Timeline};
 
@@ -43,6 +45,10 @@ pub struct PhaseTotal {
     pub time: Distribution,
     /// Sums over the steps, ns and counts; `categories` by the largest first.
     pub account: LaneAccount,
+    /// Idle time inside the steps by cause.
+    pub idle: Idle,
+    /// Kernels of the steps.
+    pub families: Vec<FamilyTotal>,
 }
 
 /// Steps on one device, in order.
@@ -67,22 +73,41 @@ impl LaneSteps {
     pub const MOST: usize = 20_000;
 
     /// The steps of a lane.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane, steps: &Steps) -> Self {
+    pub fn of(timeline: &Timeline<'_>, lane: &Lane, steps: &Steps, host: &HostStates) -> Self {
         let Some(source) = steps.source else { return Self::default() };
-        let mut tallies: Vec<Tally> = vec![Tally::default(); steps.steps.len()];
+        let mut tallies: Vec<(Tally, Option<Event>)> = vec![Default::default(); steps.steps.len()];
+        let mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)> = BTreeMap::new();
         let mut outside_kernels = 0;
         let mut finder = Finder::new(timeline, steps);
         for event in timeline.events(lane) {
-            match finder.step_of(&event) {
-                Some(at) => tallies[at].add(&event),
-                None => outside_kernels += u64::from(event.is_kernel()),
-            }
+            let Some(at) = finder.step_of(&event) else {
+                outside_kernels += u64::from(event.is_kernel());
+                continue;
+            };
+            let (tally, before) = &mut tallies[at];
+            tally.add(&event);
+            let of_phase = by_phase.entry(steps.steps[at].label.phase);
+            let (idle, families) = of_phase.or_insert_with(|| (Idle::default(), FamilyTally::new(timeline)));
+            idle.add(timeline, host, before, event);
+            families.add(&event);
         }
         let mut lane_steps = Self { source: Some(source), outside_kernels, ..Self::default() };
+        lane_steps.take(steps, &tallies, by_phase, timeline);
+        lane_steps
+    }
+
+    /// Takes the steps in order and sums them up by phase.
+    fn take(
+        &mut self,
+        steps: &Steps,
+        tallies: &[(Tally, Option<Event>)],
+        mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)>,
+        timeline: &Timeline<'_>,
+    ) {
         let mut lengths: BTreeMap<StepPhase, Vec<i64>> = BTreeMap::new();
         let mut totals: BTreeMap<StepPhase, PhaseTotal> = BTreeMap::new();
         let (mut gaps, mut last_end) = (Vec::new(), None);
-        for (step, tally) in steps.steps.iter().zip(&tallies) {
+        for (step, (tally, _)) in steps.steps.iter().zip(tallies) {
             let account = tally.account();
             if account.gpu_events == 0 {
                 continue;
@@ -92,22 +117,22 @@ impl LaneSteps {
             let phase = step.label.phase;
             lengths.entry(phase).or_default().push(account.window_ns);
             totals.entry(phase).or_default().add(&step.label, &account);
-            if lane_steps.steps.len() < Self::MOST {
+            if self.steps.len() < Self::MOST {
                 let annotated_ns = step.end_ns - step.start_ns;
-                lane_steps.steps.push(LaneStep { label: step.label.clone(), annotated_start_ns: step.start_ns, annotated_ns, account });
+                self.steps.push(LaneStep { label: step.label.clone(), annotated_start_ns: step.start_ns, annotated_ns, account });
             } else {
-                lane_steps.more += 1;
+                self.more += 1;
             }
         }
-        lane_steps.gap = Distribution::of(&mut gaps);
-        lane_steps.phases = totals
+        self.gap = Distribution::of(&mut gaps);
+        self.phases = totals
             .into_iter()
             .map(|(phase, total)| {
                 let time = lengths.remove(&phase).map(|mut lengths| Distribution::of(&mut lengths)).unwrap_or_default();
-                PhaseTotal { phase: phase.as_str().to_string(), time, ..total }
+                let (idle, families) = by_phase.remove(&phase).map(|(idle, tally)| (idle, tally.families(timeline))).unwrap_or_default();
+                PhaseTotal { phase: phase.as_str().to_string(), time, idle, families, ..total }
             })
             .collect();
-        lane_steps
     }
 
     /// Number of steps with work on this device.

@@ -33,7 +33,7 @@ pub struct Unit {
 impl Unit {
     /// Mean time of one unit, ns.
     pub fn mean_ns(&self) -> i64 {
-        self.time.total_ns / (self.count as i64).max(1)
+        self.time.total_ns / i64::try_from(self.count).unwrap_or(i64::MAX).max(1)
     }
 
     /// The unit of a lane; nothing where no kernel returns with the same work between.
@@ -48,14 +48,21 @@ impl Unit {
         let first = longest_place(&calls, per_unit);
         let starts: Vec<&AnchorCall> = calls.iter().skip(first).step_by(per_unit).collect();
         let places = starts.first()?.place..starts.last()?.place;
+        // The stretch before the next unit's anchor belongs to the last unit.
+        let mut account = LaneAccount::at(timeline, lane, places.clone());
+        let closing_ns = (starts.last()?.start_ns - account.end_ns).max(0);
+        account.end_ns += closing_ns;
+        account.window_ns += closing_ns;
+        account.idle_ns += closing_ns;
+        let idle = Idle::at(timeline, lane, places.start..places.end + 1, host);
         let mut lengths: Vec<i64> = starts.windows(2).map(|pair| pair[1].start_ns - pair[0].start_ns).collect();
         (starts.len() > FEWEST as usize).then(|| Self {
             anchor: total.family.clone(),
             anchors_per_unit: per_unit as u32,
             count: lengths.len() as u64,
             time: Distribution::of(&mut lengths),
-            account: LaneAccount::at(timeline, lane, places.clone()),
-            idle: Idle::at(timeline, lane, places.clone(), host),
+            account,
+            idle,
             families: families(timeline, lane, places),
         })
     }
@@ -80,11 +87,11 @@ struct AnchorCall {
 }
 
 impl AnchorCall {
-    /// The same work, give or take a stray kernel and the noise of clocks.
+    /// The same work, give or take a tenth of its kernels and the noise of clocks.
     fn is_like(&self, other: &Self) -> bool {
         let (few, many) = (self.kernels.min(other.kernels), self.kernels.max(other.kernels));
         let (short, long) = (self.length_ns.min(other.length_ns), self.length_ns.max(other.length_ns));
-        many - few <= 1 + many / 10 && long - short <= long / 4 + 500
+        many - few <= many / 10 && long - short <= long / 4 + 500
     }
 }
 
@@ -128,6 +135,6 @@ fn period(calls: &[AnchorCall]) -> Option<usize> {
 /// Which of the calls in a unit begins it: the one that takes longest, so that units of two recordings begin alike.
 fn longest_place(calls: &[AnchorCall], per_unit: usize) -> usize {
     let time = |first: usize| calls.iter().skip(first).step_by(per_unit).map(|call| call.length_ns).fold(0i64, i64::saturating_add);
-    let mean = |first: usize| time(first) / (calls.len() - first).div_ceil(per_unit) as i64;
+    let mean = |first: usize| time(first) / i64::try_from((calls.len() - first).div_ceil(per_unit)).unwrap_or(i64::MAX);
     (0..per_unit).rev().max_by_key(|first| mean(*first)).unwrap_or(0)
 }

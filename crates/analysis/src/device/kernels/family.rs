@@ -111,12 +111,7 @@ fn functor(name: &str) -> Option<&str> {
             || (word.ends_with("_kernel_impl") && word != "gpu_kernel_impl")
         {
             3
-        } else if word.starts_with("CUDAFunctor_")
-            || (word.ends_with("Ops") && word != "ReduceOps")
-            || (word.ends_with("Functor") && !is_wrapper(word))
-        {
-            2
-        } else if word.contains("gemm") || word.contains("Fwd") || word.contains("Bwd") {
+        } else if names_work(word) {
             2
         } else {
             0
@@ -126,6 +121,12 @@ fn functor(name: &str) -> Option<&str> {
         }
     }
     best.map(|(_, word)| without_tile(word))
+}
+
+fn names_work(word: &str) -> bool {
+    let is_functor = word.ends_with("Functor") && !is_wrapper(word);
+    let is_ops = word.ends_with("Ops") && word != "ReduceOps";
+    word.starts_with("CUDAFunctor_") || is_ops || is_functor || ["gemm", "Fwd", "Bwd"].iter().any(|part| word.contains(part))
 }
 
 fn is_wrapper(word: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The table of rules: category, matrix units, words. Read from the top, the first rule with a word in the name wins.
 
+use super::Category::{self, Attention, Communication, CopyKernel, Elementwise, Gemm, Moe, Norm, Quantize, Sampling};
 use super::MatrixUnits::{self, Missed, NotNeeded, Unknown, Used};
-use super::{Category, Category::*};
 
 /// How a word is looked for in the lower-case name.
 #[derive(Clone, Copy, Debug)]

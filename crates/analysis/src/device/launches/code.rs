@@ -60,10 +60,16 @@ pub fn code_loads(timeline: &Timeline<'_>) -> Vec<CodeLoad> {
     loads
 }
 
+/// The word by which a name is known to compile or load.
+pub fn is_code(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    COMPILES.iter().chain(LOADS).copied().find(|word| lower.contains(word))
+}
+
 /// Whether a name compiles (true) or loads (false); nothing for all others.
 fn compiles(name: &str) -> Option<bool> {
     let lower = name.to_ascii_lowercase();
-    if COMPILES.iter().any(|word| lower.contains(word)) || lower.contains("nvrtccompile") || lower.contains("hiprtccompile") {
+    if COMPILES.iter().any(|word| lower.contains(word)) {
         return Some(true);
     }
     (LOADS.iter().any(|word| lower.contains(word)) || Api::of(name) == Api::Load).then_some(false)
