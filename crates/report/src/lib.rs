@@ -10,6 +10,7 @@
 
 pub mod clean;
 pub mod clock;
+pub mod exports;
 pub mod figures;
 mod phrases;
 pub mod views;

@@ -54,3 +54,8 @@ fn of_triage() {
 fn of_ledger() {
     check(&["ledger"], &expect_file!["help/ledger.txt"]);
 }
+
+#[test]
+fn of_export() {
+    check(&["export"], &expect_file!["help/export.txt"]);
+}

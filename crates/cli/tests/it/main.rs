@@ -8,6 +8,7 @@ mod case;
 mod cases;
 mod commands;
 mod destinations;
+mod exports;
 mod first_screen;
 mod help;
 mod ledger;
