@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{capture, completions, diagnose, explain, export, ledger, signals, triage, verify};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, signals, triage, verify};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Triage(triage::Args),
     Ledger(ledger::Args),
     Export(export::Args),
+    Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),
     Completions(completions::Args),

@@ -59,3 +59,8 @@ fn of_ledger() {
 fn of_export() {
     check(&["export"], &expect_file!["help/export.txt"]);
 }
+
+#[test]
+fn of_bench() {
+    check(&["bench"], &expect_file!["help/bench.txt"]);
+}
