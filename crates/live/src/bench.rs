@@ -47,6 +47,8 @@ pub struct Bench {
     pub device: String,
     /// Why it is the CPU, where a GPU was wanted; empty else.
     pub because: String,
+    /// True in a build without optimization, whose own kernels are far slower than the CPU allows.
+    pub is_unoptimized: bool,
     /// Results.
     pub rows: Vec<Measured>,
     /// Operators without a result.
@@ -94,6 +96,9 @@ struct Operator<D> {
 /// Ids of all operators, of either backend.
 pub const OPERATORS: [&str; 8] = ["copy", "read", "gemm", "attention", "launch", "wake", "link", "all_reduce"];
 
+/// Builds for development keep assertions and leave out optimization.
+const IS_UNOPTIMIZED: bool = cfg!(debug_assertions);
+
 /// How far a bench is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -113,7 +118,7 @@ pub fn run(plan: &Plan, on_stage: &dyn Fn(Stage)) -> Bench {
     };
     let host = cpu::Host::read();
     let (rows, skipped) = run_all(cpu::OPERATORS, &host, plan, on_stage);
-    Bench { backend: "cpu", device: host.name, because, rows, skipped }
+    Bench { backend: "cpu", device: host.name, because, is_unoptimized: IS_UNOPTIMIZED, rows, skipped }
 }
 
 /// The bench of the first GPU, or why there is none.
@@ -124,7 +129,7 @@ fn gpu(plan: &Plan, on_stage: &dyn Fn(Stage)) -> Result<Bench, String> {
     }
     let device = cuda::Device::open()?;
     let (rows, skipped) = run_all(cuda::OPERATORS, &device, plan, on_stage);
-    Ok(Bench { backend: "cuda", device: device.name, because: String::new(), rows, skipped })
+    Ok(Bench { backend: "cuda", device: device.name, because: String::new(), is_unoptimized: IS_UNOPTIMIZED, rows, skipped })
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -129,7 +129,6 @@ impl Device {
 }
 
 /// A CUDA error as a sentence.
-#[expect(clippy::needless_pass_by_value, reason = "map_err hands the error over")]
 fn told(error: DriverError) -> String {
     format!("CUDA says: {error}")
 }

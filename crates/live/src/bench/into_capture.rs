@@ -50,7 +50,14 @@ mod tests {
             how: String::new(),
         };
         let rows = vec![row("gpu.dram_bandwidth_sustained", Vec::new()), row("bench.bandwidth", vec![("kernel", "copy".to_string())])];
-        let bench = Bench { backend: "cuda", device: "NVIDIA H100 80GB HBM3".into(), because: String::new(), rows, skipped: Vec::new() };
+        let bench = Bench {
+            backend: "cuda",
+            device: "NVIDIA H100 80GB HBM3".into(),
+            because: String::new(),
+            is_unoptimized: false,
+            rows,
+            skipped: Vec::new(),
+        };
         let capture = into_capture(&bench);
         let shown: Vec<String> = capture
             .tables

@@ -17,6 +17,9 @@ pub(super) fn table(measured: &Bench, plan: &Plan, judged: Option<&Judged>) -> S
     if !measured.because.is_empty() {
         text.push_str(&format!("the CPU was measured: {}\n", clean::line(&measured.because)));
     }
+    if measured.is_unoptimized {
+        text.push_str("this program was built without optimization: figures of its own kernels are far too low\n");
+    }
     text.push('\n');
     let cells: Vec<[String; 5]> = measured.rows.iter().map(cells).collect();
     let header = ["operator", "median", "quartiles", "data sheet", "of it"].map(str::to_string);
@@ -43,8 +46,8 @@ fn line(row: &[String; 5], widths: [usize; 5]) -> String {
     let pad = |column: usize| " ".repeat(widths[column].saturating_sub(clean::columns(&row[column])));
     // Words stand left, figures right.
     let mut text = format!("{}{}", row[0], pad(0));
-    for column in 1..row.len() {
-        text.push_str(&format!("  {}{}", pad(column), row[column]));
+    for (column, figure) in row.iter().enumerate().skip(1) {
+        text.push_str(&format!("  {}{figure}", pad(column)));
     }
     format!("{}\n", text.trim_end())
 }
@@ -111,6 +114,7 @@ pub(super) fn document(measured: &Bench, plan: &Plan, judged: Option<&Judged>) -
         "backend": measured.backend,
         "device": measured.device,
         "because": measured.because,
+        "is_unoptimized": measured.is_unoptimized,
         "model": plan.shapes.model,
         "rows": measured.rows.iter().map(row).collect::<Vec<_>>(),
         "skipped": measured.skipped.iter().map(|skipped| json!({ "operator": skipped.operator, "because": skipped.because })).collect::<Vec<_>>(),
@@ -148,7 +152,8 @@ mod tests {
             row("launch", "launch", "kernel.launch_cost", 2.4e-6, None, "512 empty kernels in a row"),
         ];
         let skipped = vec![Skipped { operator: "all_reduce", because: "it needs two GPUs, found 1".into() }];
-        let bench = Bench { backend: "cuda", device: "NVIDIA H100 80GB HBM3".into(), because: String::new(), rows, skipped };
+        let bench =
+            Bench { backend: "cuda", device: "NVIDIA H100 80GB HBM3".into(), because: String::new(), is_unoptimized: false, rows, skipped };
         let shapes = Shapes::from(model::models::find("Llama-3.1-8B").unwrap());
         (bench, Plan { shapes, batch: 8, context: 2048, prompt: 512, budget: Duration::ZERO, only: Vec::new(), on_cpu: false })
     }

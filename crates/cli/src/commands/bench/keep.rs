@@ -79,7 +79,7 @@ mod tests {
             data_sheet: None,
             how: String::new(),
         };
-        Bench { backend, device: device.into(), because: String::new(), rows: vec![row], skipped: Vec::new() }
+        Bench { backend, device: device.into(), because: String::new(), is_unoptimized: false, rows: vec![row], skipped: Vec::new() }
     }
 
     #[test]

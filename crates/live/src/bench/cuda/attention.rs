@@ -33,7 +33,7 @@ pub(super) fn run(device: &Device, plan: &Plan, budget: Duration) -> Result<Vec<
     let (width, kv_heads) = (shapes.head_dim.max(1) as usize, shapes.kv_heads.max(1) as usize);
     let group = (shapes.heads.max(1) as usize).div_ceil(kv_heads);
     let fits = |kernel: &&Kernel| kernel.width == width;
-    let kernel = KERNELS.iter().filter(fits).find(|kernel| kernel.group >= group).or_else(|| KERNELS.iter().filter(fits).next_back());
+    let kernel = KERNELS.iter().filter(fits).find(|kernel| kernel.group >= group).or_else(|| KERNELS.iter().rfind(fits));
     let kernel = kernel.ok_or_else(|| format!("the kernel here is for heads of 64 or 128, found {width}"))?;
     let token_bytes = 2 * 2 * width;
     let context = (plan.context.max(1) as usize).min(device.budget_bytes()? / token_bytes);
