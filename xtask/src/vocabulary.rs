@@ -11,8 +11,10 @@ use capture::redact::{keeps_kind, keeps_model_word, keeps_setting, keeps_word};
 
 use crate::workspace::{files, root};
 
-/// Sources that match no text of a user: questions, texts of reports, names of signals.
-const NOT_READ: &[&str] = &["/triage", "/paths", "/slo", "/verify", "forms.rs", "contract.rs", "flags.rs", "/evidence", "contrast.rs"];
+/// Sources that match no text of a user: questions, texts of reports, names of signals; names of events keep the words by
+/// which they are known (`analysis::device::shown`).
+const NOT_READ: &[&str] =
+    &["/device/", "/triage", "/paths", "/slo", "/verify", "forms.rs", "contract.rs", "flags.rs", "/evidence", "contrast.rs"];
 
 /// Literals in those places which are matched against the program's own words only.
 const OWN_WORDS: &[&str] = &[

@@ -549,18 +549,112 @@ pub struct TailPart {
 }
 
 /// Where a device's time went. All integers; `compute + exposed communication + exposed copy + idle` is the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct DeviceAccount {
-    /// Device id.
+    /// Device id; `rank3/0` where several ranks use one number.
     pub device: String,
     /// Device name.
     pub name: String,
-    /// Length of the window.
+    /// Rank of its process within the job, where told.
+    pub rank: Option<u32>,
+    /// From the start of its first to the end of its last event.
     pub window_ns: i64,
     /// Time with anything in flight.
     pub busy_ns: i64,
+    /// Time in which a computing kernel runs.
+    pub compute_ns: i64,
+    /// Time in which a communicating kernel runs.
+    pub communication_ns: i64,
+    /// Of that, the time in which no kernel computes.
+    pub exposed_communication_ns: i64,
+    /// Time in which a copy or memset runs.
+    pub copy_ns: i64,
+    /// Of that, the time in which no kernel runs.
+    pub exposed_copy_ns: i64,
     /// Time idle.
     pub idle_ns: i64,
+    /// Kernels, copies and memsets, and graph replays recorded as one block.
+    pub gpu_events: u64,
+    /// Kernels.
+    pub kernels: u64,
+    /// Kernels replayed from graphs.
+    pub graph_kernels: u64,
+    /// By what events do, the most time first; overlaps counted as often as they run.
+    pub categories: Vec<DeviceCategory>,
+    /// Idle time by cause, adds up to it: `launch` (launched, not yet running), `host` (the call came late), `sync` (the host sat
+    /// in a synchronizing call), `between_steps`, `profiler` (the profiler held the host up), `unlinked` (no launch in the
+    /// recording).
+    pub idle: BTreeMap<String, i64>,
+    /// The same for the stretches that are certain to be idle: between work of one stream, launched in the recording.
+    pub trusted_idle: BTreeMap<String, i64>,
+    /// False where replays were lost by the recorder: then idle time may be work.
+    pub idle_is_reliable: bool,
+    /// Call to start of kernels launched one by one; empty where none was.
+    pub launch_delay: Option<DelayFigures>,
+    /// Steps by phase.
+    pub steps: Vec<DevicePhase>,
+    /// Work that repeats, where found.
+    pub unit: Option<DeviceUnit>,
+}
+
+/// Events of one category.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceCategory {
+    /// `communication`, `moe`, `attention`, `gemm`, `norm`, `elementwise`, `quantize`, `sampling`, `copy_kernel`, `copy`, `graph`,
+    /// `other`.
+    pub category: String,
+    /// Events.
+    pub count: u64,
+    /// Sum of their lengths.
+    pub total_ns: i64,
+}
+
+/// How long launches take to start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DelayFigures {
+    /// Kernels.
+    pub count: u64,
+    /// Median, from the start of the call.
+    pub p50_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+}
+
+/// Steps of one phase on one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicePhase {
+    /// `prefill`, `decode`, `mixed`; empty where nothing tells.
+    pub phase: String,
+    /// Steps.
+    pub steps: u64,
+    /// Tokens computed in them, 0 where not told.
+    pub tokens: i64,
+    /// Median time from the first to the last event of a step.
+    pub p50_ns: i64,
+    /// Of all steps together: from first to last event.
+    pub window_ns: i64,
+    /// Busy.
+    pub busy_ns: i64,
+    /// Idle.
+    pub idle_ns: i64,
+    /// Kernels.
+    pub kernels: u64,
+}
+
+/// Work that repeats on a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceUnit {
+    /// Kernel family that begins it.
+    pub anchor: String,
+    /// Calls of that kernel in one.
+    pub anchors_per_unit: u32,
+    /// Complete ones.
+    pub count: u64,
+    /// Mean time of one.
+    pub mean_ns: i64,
+    /// Median time of one.
+    pub p50_ns: i64,
 }
 
 /// One question of the decision path.

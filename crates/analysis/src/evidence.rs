@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 use capture::{Capture, labels};
 
+use crate::device::DeviceView;
+
 pub use figures::{Figure, Figures, Point};
 pub use histograms::{HistogramDelta, HistogramSeries};
 pub use logs::Logged;
@@ -116,16 +118,19 @@ pub struct Evidence {
     pub logged: BTreeMap<String, Logged>,
     /// Seconds from start-up log lines until the engine answers again, where told.
     pub reload_s: Option<f64>,
+    /// What profiler captures tell of the devices.
+    pub device_view: Option<DeviceView>,
 }
 
 impl Evidence {
     /// Reads one arm. Where it begins with a warm-up, that is left out and said.
     pub fn read(capture: &Capture, run_idx: u32) -> Self {
         let whole = Self::read_from(capture, run_idx, i64::MIN);
-        match crate::onset::warm_up_end(&whole) {
+        let evidence = match crate::onset::warm_up_end(&whole) {
             Some(change) => Self { warm_up: Some(change), ..Self::read_from(capture, run_idx, change.at_ns) },
             None => whole,
-        }
+        };
+        Self { device_view: DeviceView::read(capture, run_idx), ..evidence }
     }
 
     /// Reads one arm from a time on; what has no time is read always.
@@ -155,6 +160,8 @@ impl Evidence {
             .flatten()
             .copied()
             .collect();
+        // Millions of rows of few arms: one of each stretch will do.
+        arms.extend(tables.device_events.run_idx.chunk_by(|a, b| a == b).map(|stretch| stretch[0]));
         arms.push(0);
         arms.sort_unstable();
         arms.dedup();

@@ -18,6 +18,7 @@ pub mod context_slope;
 pub mod contract;
 pub mod contrast;
 pub mod decode_bound;
+pub mod device;
 pub mod device_remedy;
 pub mod device_step;
 pub mod diagnose;

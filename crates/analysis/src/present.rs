@@ -1,10 +1,13 @@
 //! Parts of the report that only restate what was read: subject, window, accounts, trust, issues.
 
+mod device;
+
 use capture::Capture;
 
 use crate::contract::{
     Accounts, EngineForm, InputIssue, RequestPart, SettingValue, SourceRead, Status, Subject, TailPart, TailRule, Trust, Window,
 };
+use crate::device::DeviceView;
 use crate::evidence::EngineId;
 use crate::forms;
 use crate::gates::Gate;
@@ -70,7 +73,8 @@ pub(crate) fn subject(capture: &Capture, situation: &Situation<'_>) -> Subject {
 
 /// When, since when, and for whom.
 pub(crate) fn window(situation: &Situation<'_>, decision: &Decision, scope: Scope) -> Window {
-    let (start_ns, end_ns) = situation.evidence.window().unwrap_or((0, 0));
+    let recorded = || situation.evidence.device_view.as_ref().and_then(DeviceView::window);
+    let (start_ns, end_ns) = situation.evidence.window().or_else(recorded).unwrap_or((0, 0));
     let engines = situation.evidence.engines.len() as u32;
     let mut window = Window { start_ns, end_ns, onset_ns: None, ongoing: None, affected: 0, engines };
     let gate = match decision.cause.map(|check| check.id) {
@@ -144,8 +148,9 @@ fn onset(held: &[&crate::gates::GatedMoment]) -> Option<i64> {
 /// Where the time went, as the report shows it.
 pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
     let account = &situation.account;
+    let device = situation.evidence.device_view.as_ref().map(device::accounts).unwrap_or_default();
     if account.is_empty() {
-        return Accounts::default();
+        return Accounts { device, ..Accounts::default() };
     }
     let typed = account.vantage == "typed";
     let n = situation.n();
@@ -190,7 +195,7 @@ pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
             n: tail.n,
             mean_s: tail.total_ns as f64 * 1e-9 / tail.n.max(1) as f64,
         }),
-        device: Vec::new(),
+        device,
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Redaction<'a> {
     pub model: &'a dyn Fn(&str) -> Option<String>,
     /// The public name of a device everybody knows.
     pub device: &'a dyn Fn(&str) -> Option<String>,
+    /// The words of the name of a kernel, call or range by which it is known; all of it where it is made of such words.
+    pub event: &'a dyn Fn(&str) -> String,
 }
 
 impl std::fmt::Debug for Redaction<'_> {

@@ -3,6 +3,7 @@
 
 mod arbiter;
 mod attribution;
+mod device;
 mod paths;
 mod synthetic;
 mod verify;

@@ -35,6 +35,8 @@ pub(super) enum Policy {
     Device,
     /// Frames of a stack, each hashed by itself.
     Frames,
+    /// A kernel, call or range: the words by which it is known, then a hash.
+    Event,
 }
 
 /// Columns that are not simply hashed.
@@ -55,7 +57,9 @@ const POLICIES: &[(&str, &str, Policy)] = &[
     ("steps", "replica", Policy::Index),
     ("steps", "phase", Policy::Word),
     ("device_events", "kind", Policy::Word),
+    ("device_events", "name", Policy::Event),
     ("host_events", "kind", Policy::Word),
+    ("host_events", "name", Policy::Event),
     ("collectives", "op", Policy::Word),
     ("collectives", "dtype", Policy::Word),
     ("devices", "name", Policy::Device),
@@ -105,8 +109,19 @@ impl Policy {
             Self::Place => place(text),
             Self::Origin => SOURCES.iter().find(|known| text.starts_with(**known)).map_or_else(String::new, ToString::to_string),
             Self::Device => (redaction.device)(text).unwrap_or_else(|| unless(words::kept(text))),
+            Self::Event => event(text, redaction),
             Self::Frames => text.split(';').map(|frame| redaction.hash(frame)).collect::<Vec<_>>().join(";"),
         }
+    }
+}
+
+/// Words come first: some are known only at the start of a name.
+fn event(text: &str, redaction: &Redaction<'_>) -> String {
+    let shown = (redaction.event)(text);
+    match shown.as_str() {
+        "" => redaction.hash(text),
+        whole if whole == text => shown,
+        words => format!("{words};{}", redaction.hash(text)),
     }
 }
 

@@ -115,8 +115,12 @@ mod tests {
         None
     }
 
+    fn nothing(_: &str) -> String {
+        String::new()
+    }
+
     fn with(check: impl FnOnce(&Redaction<'_>)) {
-        check(&Redaction { salt: "salt", model: &no, device: &no });
+        check(&Redaction { salt: "salt", model: &no, device: &no, event: &nothing });
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
             assert!(hash.starts_with("m-") && hash[2..].bytes().all(|byte| byte.is_ascii_digit()), "{hash}");
             assert!(model("private", redaction).starts_with("m-") && model("", redaction).is_empty());
             let public = |_: &str| Some("Llama-3.3-70B".to_string());
-            let known = Redaction { salt: "salt", model: &public, device: &no };
+            let known = Redaction { salt: "salt", model: &public, device: &no, event: &nothing };
             assert_eq!(model("/srv/llama-3.3-70b-FP8", &known), "Llama-3.3-70B FP8");
         });
     }

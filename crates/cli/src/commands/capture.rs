@@ -61,7 +61,7 @@ fn redact(capture: &mut Capture) -> anyhow::Result<()> {
     let salt = hex(&random);
     let model = |name: &str| hardware_bound::public_model(name).map(str::to_string);
     let device = |name: &str| hardware_bound::public_device(name).map(str::to_string);
-    capture.redact(&Redaction { salt: &salt, model: &model, device: &device });
+    capture.redact(&Redaction { salt: &salt, model: &model, device: &device, event: &analysis::device::shown });
     Ok(())
 }
 

@@ -477,6 +477,7 @@ pub(crate) fn trace_only() -> Report {
         window_ns: 84_487_178,
         busy_ns,
         idle_ns: 84_487_178 - busy_ns,
+        ..DeviceAccount::default()
     };
     Report {
         subject: Subject { not_established: vec![], ..base.subject.clone() },

@@ -1,0 +1,162 @@
+//! The device timeline: what ran on each device, why it was idle, and how work got there.
+//!
+//! [`DeviceView::read`] turns the tables that profiler captures fill into figures, once. Everything is integers in ns;
+//! every account adds up to its window. It judges nothing: checks do.
+
+pub mod account;
+pub mod collectives;
+pub mod compare;
+pub mod copies;
+pub mod families;
+pub mod idle;
+pub mod intervals;
+pub mod kernels;
+pub mod launches;
+mod shown;
+pub mod steps;
+pub mod timeline;
+pub mod units;
+
+use capture::Capture;
+
+pub use account::{CategoryTotal, LaneAccount, Tally};
+pub use collectives::Collectives;
+pub use compare::{Comparison, compare};
+pub use copies::CopyFlow;
+pub use families::FamilyTotal;
+pub use idle::{Idle, IdleParts};
+pub use kernels::{Category, MatrixUnits};
+pub use launches::{CallTotal, CodeLoad, Distribution, Graphs, Launches, Pace};
+pub use shown::shown;
+pub use steps::{LaneStep, LaneSteps, PhaseTotal, StepLabel, StepPhase, StepSource};
+pub use timeline::Timeline;
+pub use units::Unit;
+
+use idle::HostStates;
+use steps::Steps;
+
+/// Everything known of one device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LaneView {
+    /// `2`, or `rank3/0` where several ranks use one number.
+    pub label: String,
+    /// Device as the recorder numbers it.
+    pub device: u32,
+    /// Rank of its process within the whole job.
+    pub rank: Option<u32>,
+    /// Ranks of the whole job, 0 where not told.
+    pub world_size: u32,
+    /// Name as the recorder writes it; empty where not told.
+    pub name: String,
+    /// `nvidia`, `amd`, `intel`, `meta`; empty where not told.
+    pub vendor: String,
+    /// Multiprocessors or compute units, 0 where not told.
+    pub sm_count: u32,
+    /// Memory bandwidth, bytes/s, 0 where not told.
+    pub bandwidth_bytes_per_s: i64,
+    /// Where its time went.
+    pub account: LaneAccount,
+    /// Why it was idle.
+    pub idle: Idle,
+    /// How kernels get to it.
+    pub launches: Launches,
+    /// Copies and memsets by direction and memory.
+    pub copies: Vec<CopyFlow>,
+    /// Kernels by family, the most time first.
+    pub families: Vec<FamilyTotal>,
+    /// Steps of the engine on it.
+    pub steps: LaneSteps,
+    /// Work that repeats on it.
+    pub unit: Option<Unit>,
+}
+
+impl LaneView {
+    /// True when idle time of this device means something: no replay is lost, and no block hides what ran.
+    pub fn idle_is_reliable(&self) -> bool {
+        !self.launches.graphs.hide_work()
+    }
+}
+
+/// The device timeline of one arm.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceView {
+    /// One per device; empty where only calls were recorded.
+    pub lanes: Vec<LaneView>,
+    /// Pace of the host's launches.
+    pub pace: Pace,
+    /// Calls by name, the most time first.
+    pub calls: Vec<CallTotal>,
+    /// Code compiled or loaded, the most time first.
+    pub code_loads: Vec<CodeLoad>,
+    /// Collectives; nothing where none was recorded.
+    pub collectives: Option<Collectives>,
+    /// Steps as annotated, also those without work on a device.
+    pub annotated_steps: u64,
+    /// True when the recording is of a pass that captures graphs, which is no work.
+    pub is_capture_pass: bool,
+    /// Events left out since their times are no times.
+    pub dropped_events: u64,
+}
+
+impl DeviceView {
+    /// Reads one arm; nothing where neither a device nor a call was recorded.
+    pub fn read(capture: &Capture, run_idx: u32) -> Option<Self> {
+        let timeline = Timeline::read(capture, run_idx)?;
+        let steps = Steps::find(&timeline);
+        let host = HostStates::read(&timeline, steps.host_runs());
+        let pace = Pace::of(&timeline);
+        let lanes: Vec<LaneView> = timeline.lanes.iter().map(|lane| lane_view(&timeline, lane, &steps, &host, pace)).collect();
+        let kernels = lanes.iter().map(|lane| lane.account.kernels).sum();
+        Some(Self {
+            pace,
+            calls: launches::call_totals(&timeline),
+            code_loads: launches::code_loads(&timeline),
+            collectives: Collectives::read(&timeline),
+            annotated_steps: steps.steps.len() as u64,
+            is_capture_pass: launches::is_capture_pass(&timeline, kernels),
+            dropped_events: timeline.dropped,
+            lanes,
+        })
+    }
+
+    /// From the first to the last event on any device, ns.
+    pub fn window(&self) -> Option<(i64, i64)> {
+        let start = self.lanes.iter().map(|lane| lane.account.start_ns).min()?;
+        Some((start, self.lanes.iter().map(|lane| lane.account.end_ns).max()?))
+    }
+
+    /// The lane with the most idle time, all else equal the first.
+    pub fn idlest(&self) -> Option<&LaneView> {
+        self.lanes.iter().rev().max_by_key(|lane| lane.account.idle_ns)
+    }
+
+    /// All calls that do one thing: number and time.
+    pub fn calls_that(&self, api: timeline::Api) -> (u64, i64) {
+        let of_kind = self.calls.iter().filter(|call| call.api == api);
+        of_kind.fold((0, 0), |(count, total), call| (count + call.time.count, total.saturating_add(call.time.total_ns)))
+    }
+}
+
+fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host: &HostStates, pace: Pace) -> LaneView {
+    let account = LaneAccount::of(timeline, lane);
+    let idle = Idle::of(timeline, lane, host);
+    assert_eq!(idle.parts.total_ns(), account.idle_ns, "the causes of idle time add up to it");
+    let families = families::families(timeline, lane, 0..lane.len());
+    LaneView {
+        label: lane.label.clone(),
+        device: lane.device,
+        rank: lane.rank,
+        world_size: lane.world_size,
+        name: lane.name.clone(),
+        vendor: lane.vendor.clone(),
+        sm_count: lane.sm_count,
+        bandwidth_bytes_per_s: lane.bandwidth_bytes_per_s,
+        launches: Launches::of(timeline, lane, pace),
+        copies: copies::copies(timeline, lane),
+        steps: LaneSteps::of(timeline, lane, steps, host),
+        unit: Unit::of(timeline, lane, &families, host),
+        account,
+        idle,
+        families,
+    }
+}

@@ -1,0 +1,219 @@
+//! Why a device was idle: each stretch in which nothing runs on it is charged by the event that ends it.
+//!
+//! Until its launching call began the host was late, and in that time the host sat in a synchronizing call, was held up
+//! by the profiler, was between two steps, or did something else. From the call on the work was launched and not yet
+//! running. Work without a call in the recording tells nothing: `unlinked`. The parts add up to the idle time.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use capture::SourceIdx;
+
+use super::intervals::{self, Run};
+use super::timeline::{Api, Event, Lane, NO_CALL, Timeline, is_time};
+
+/// Idle time by cause, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleParts {
+    /// Launched, not yet running.
+    pub launch_ns: i64,
+    /// The host was late and did something else.
+    pub host_ns: i64,
+    /// The host was late since it sat in a synchronizing call.
+    pub sync_ns: i64,
+    /// The host was late since it was between two steps.
+    pub between_steps_ns: i64,
+    /// The host was late since the profiler held it up or code was loaded.
+    pub profiler_ns: i64,
+    /// The work that ends it has no launch in the recording.
+    pub unlinked_ns: i64,
+}
+
+impl IdleParts {
+    /// The parts by name, in order of the account.
+    pub fn named(&self) -> [(&'static str, i64); 6] {
+        [
+            ("launch", self.launch_ns),
+            ("host", self.host_ns),
+            ("sync", self.sync_ns),
+            ("between_steps", self.between_steps_ns),
+            ("profiler", self.profiler_ns),
+            ("unlinked", self.unlinked_ns),
+        ]
+    }
+
+    /// All of it, ns.
+    pub fn total_ns(&self) -> i64 {
+        self.named().iter().map(|(_, ns)| ns).sum()
+    }
+
+    /// Time in which the host was late, whatever it did, ns.
+    pub fn host_late_ns(&self) -> i64 {
+        self.host_ns + self.sync_ns + self.between_steps_ns + self.profiler_ns
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.launch_ns += other.launch_ns;
+        self.host_ns += other.host_ns;
+        self.sync_ns += other.sync_ns;
+        self.between_steps_ns += other.between_steps_ns;
+        self.profiler_ns += other.profiler_ns;
+        self.unlinked_ns += other.unlinked_ns;
+    }
+}
+
+/// The shortest gap a recorder writes.
+const TICK_NS: i64 = 1;
+
+/// Idle time of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// All of it: adds up to the account's idle time.
+    pub parts: IdleParts,
+    /// Of it what is certain to be idle: stretches between two pieces of work of one stream, both launched in the
+    /// recording. Elsewhere another recording may hold what ran.
+    pub trusted: IdleParts,
+    /// Stretches that ended since the host was late, not counting unlinked ones.
+    pub host_late_gaps: u64,
+    /// Stretches that ended with work that had been launched before they began.
+    pub queued_gaps: u64,
+    /// Of those, as short as the recorder's clock can tell.
+    pub tick_gaps: u64,
+    /// Stretches that ended with unlinked work.
+    pub unlinked_gaps: u64,
+    /// The longest stretch, ns, and when it began.
+    pub longest_ns: i64,
+    /// Start of the longest stretch.
+    pub longest_start_ns: i64,
+}
+
+/// What the host did over time, for one arm: kept as unions so that each stretch is a search.
+#[derive(Debug, Default)]
+pub struct HostStates {
+    sync: BTreeMap<(SourceIdx, u32), Vec<Run>>,
+    profiler: BTreeMap<SourceIdx, Vec<Run>>,
+    steps: BTreeMap<(SourceIdx, u32), Vec<Run>>,
+}
+
+impl HostStates {
+    /// Reads them; `steps` are the host's intervals of engine steps by file and process.
+    pub fn read(timeline: &Timeline<'_>, steps: BTreeMap<(SourceIdx, u32), Vec<Run>>) -> Self {
+        let mut sync: BTreeMap<(SourceIdx, u32), Vec<Run>> = BTreeMap::new();
+        for call in timeline.calls.iter().filter(|call| timeline.calls.api(*call) == Api::Sync) {
+            sync.entry(timeline.calls.process(call)).or_default().push((timeline.calls.start_ns(call), timeline.calls.end_ns(call)));
+        }
+        let mut profiler: BTreeMap<SourceIdx, Vec<Run>> = BTreeMap::new();
+        let table = &timeline.capture().tables.host_events;
+        if let Some(overhead) = timeline.capture().names.find("overhead") {
+            for row in 0..table.kind.len() {
+                let (start, end) = (table.t_start_ns[row], table.t_end_ns[row]);
+                if table.kind[row] == overhead && table.run_idx[row] == timeline.run_idx() && is_time(start) && is_time(end) {
+                    profiler.entry(table.source_idx[row]).or_default().push((start, end));
+                }
+            }
+        }
+        let united = |runs: Vec<Run>| intervals::union(runs);
+        Self {
+            sync: sync.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
+            profiler: profiler.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
+            steps: steps.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
+        }
+    }
+
+    /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
+    /// time between steps.
+    fn split(&self, process: (SourceIdx, u32), late: Run) -> IdleParts {
+        let runs = |runs: Option<&'_ Vec<Run>>| runs.map_or(0, |runs| intervals::covered_ns(runs, late));
+        if runs(self.sync.get(&process)) == 0 && runs(self.profiler.get(&process.0)) == 0 {
+            // Most stretches end here, without a list of their own.
+            let between = self.steps.get(&process).map_or(0, |steps| between_ns(steps, &[late]));
+            return IdleParts { between_steps_ns: between, host_ns: late.1 - late.0 - between, ..IdleParts::default() };
+        }
+        let of = |runs: Option<&Vec<Run>>| runs.map(|runs| intervals::within(runs, late).collect::<Vec<Run>>()).unwrap_or_default();
+        let sync = of(self.sync.get(&process));
+        let rest = intervals::minus(&[late], &sync);
+        let profiler = intervals::intersection(&rest, &of(self.profiler.get(&process.0)));
+        let rest = intervals::minus(&rest, &profiler);
+        let between = self.steps.get(&process).map_or(0, |steps| between_ns(steps, &rest));
+        IdleParts {
+            sync_ns: intervals::measure(&sync),
+            profiler_ns: intervals::measure(&profiler),
+            between_steps_ns: between,
+            host_ns: intervals::measure(&rest) - between,
+            ..IdleParts::default()
+        }
+    }
+}
+
+/// Time outside of all steps, but behind the first and before the last.
+fn between_ns(steps: &[Run], rest: &[Run]) -> i64 {
+    let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return 0 };
+    let inside = |run: &Run| (run.0.clamp(first.0, last.1), run.1.clamp(first.0, last.1));
+    rest.iter().map(inside).map(|run| (run.1 - run.0) - intervals::covered_ns(steps, run)).sum()
+}
+
+impl Idle {
+    /// Splits the idle time of a lane.
+    pub fn of(timeline: &Timeline<'_>, lane: &Lane, host: &HostStates) -> Self {
+        Self::at(timeline, lane, 0..lane.len(), host)
+    }
+
+    /// Splits the idle time between the events at some places of a lane.
+    pub fn at(timeline: &Timeline<'_>, lane: &Lane, places: Range<usize>, host: &HostStates) -> Self {
+        let mut idle = Self::default();
+        let mut before = None;
+        timeline.events_at(lane, places).for_each(|event| idle.add(timeline, host, &mut before, event));
+        idle
+    }
+
+    /// Adds the next event in order of start; `before` holds the one so far to end last.
+    pub fn add(&mut self, timeline: &Timeline<'_>, host: &HostStates, before: &mut Option<Event>, event: Event) {
+        if let Some(last) = before
+            && event.start_ns > last.end_ns
+        {
+            self.charge(timeline, host, last, &event);
+        }
+        if before.is_none_or(|last| event.end_ns > last.end_ns) {
+            *before = Some(event);
+        }
+    }
+
+    /// Charges the stretch between the last work to end and the event that ends it.
+    fn charge(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &Event, event: &Event) {
+        let (start, end) = (last.end_ns, event.start_ns);
+        if end - start > self.longest_ns {
+            (self.longest_ns, self.longest_start_ns) = (end - start, start);
+        }
+        if event.call == NO_CALL {
+            self.unlinked_gaps += 1;
+            self.parts.unlinked_ns += end - start;
+            return;
+        }
+        let called = timeline.calls.start_ns(event.call).clamp(start, end);
+        let mut parts = if called > start {
+            self.host_late_gaps += 1;
+            host.split(timeline.calls.process(event.call), (start, called))
+        } else {
+            self.queued_gaps += 1;
+            self.tick_gaps += u64::from(end - start <= TICK_NS);
+            IdleParts::default()
+        };
+        parts.launch_ns = end - called;
+        self.parts.add(&parts);
+        if last.is_launched() && last.stream == event.stream {
+            self.trusted.add(&parts);
+        }
+    }
+
+    /// True where kernels in a queue follow each other at the recorder's tick, as AMD's recorder writes them: then what a
+    /// dispatch costs is inside the kernels, and gaps say nothing of it.
+    pub fn hides_dispatch(&self) -> bool {
+        self.queued_gaps >= 3 && self.tick_gaps * 2 > self.queued_gaps
+    }
+
+    /// Share of idle stretches that ended since the host was late; nothing where no stretch tells.
+    pub fn host_late_share(&self) -> Option<f64> {
+        let told = self.host_late_gaps + self.queued_gaps;
+        (told > 0).then(|| self.host_late_gaps as f64 / told as f64)
+    }
+}

@@ -1,0 +1,214 @@
+//! Steps of an engine: what one forward pass took on a device, told by annotations.
+//!
+//! Engines annotate their steps on the host; what a step launched belongs to it wherever it runs. Where only the device
+//! rows of annotations are there, what starts inside belongs to it.
+
+mod find;
+mod label;
+
+use std::collections::BTreeMap;
+
+use capture::SourceIdx;
+
+pub use find::{HostStep, StepSource, Steps};
+pub use label::{StepLabel, StepPhase};
+
+use super::account::{LaneAccount, Tally};
+use super::families::{FamilyTally, FamilyTotal};
+use super::idle::{HostStates, Idle};
+use super::launches::Distribution;
+use super::timeline::{Event, Lane, Timeline};
+
+/// One step on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneStep {
+    /// What its annotation says.
+    pub label: StepLabel,
+    /// Start of the annotation, ns.
+    pub annotated_start_ns: i64,
+    /// Time inside the annotation, ns.
+    pub annotated_ns: i64,
+    /// Its account between its first and last event on this device.
+    pub account: LaneAccount,
+}
+
+/// Steps of one phase on one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTotal {
+    /// `prefill`, `decode`, `mixed`, or empty where annotations do not tell.
+    pub phase: String,
+    /// Steps.
+    pub steps: u64,
+    /// Tokens computed, as far as told.
+    pub tokens: i64,
+    /// Time from the first to the last event of a step.
+    pub time: Distribution,
+    /// Sums over the steps, ns and counts; `categories` by the largest first.
+    pub account: LaneAccount,
+    /// Idle time inside the steps by cause.
+    pub idle: Idle,
+    /// Kernels of the steps.
+    pub families: Vec<FamilyTotal>,
+}
+
+/// Steps on one device, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneSteps {
+    /// How they were found; empty without steps.
+    pub source: Option<StepSource>,
+    /// Each step with work on this device, at most [`LaneSteps::MOST`].
+    pub steps: Vec<LaneStep>,
+    /// Steps beyond those kept, which totals hold.
+    pub more: u64,
+    /// By phase.
+    pub phases: Vec<PhaseTotal>,
+    /// Kernels that belong to no step.
+    pub outside_kernels: u64,
+    /// Time between the last event of a step and the first of the next, where it is positive, median ns.
+    pub gap: Distribution,
+}
+
+impl LaneSteps {
+    /// Steps kept one by one.
+    pub const MOST: usize = 20_000;
+
+    /// The steps of a lane.
+    pub fn of(timeline: &Timeline<'_>, lane: &Lane, steps: &Steps, host: &HostStates) -> Self {
+        let Some(source) = steps.source else { return Self::default() };
+        let mut tallies: Vec<(Tally, Option<Event>)> = vec![Default::default(); steps.steps.len()];
+        let mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)> = BTreeMap::new();
+        let mut outside_kernels = 0;
+        let mut finder = Finder::new(timeline, steps);
+        for event in timeline.events(lane) {
+            let Some(at) = finder.step_of(&event) else {
+                outside_kernels += u64::from(event.is_kernel());
+                continue;
+            };
+            let (tally, before) = &mut tallies[at];
+            tally.add(&event);
+            let of_phase = by_phase.entry(steps.steps[at].label.phase);
+            let (idle, families) = of_phase.or_insert_with(|| (Idle::default(), FamilyTally::new(timeline)));
+            idle.add(timeline, host, before, event);
+            families.add(&event);
+        }
+        let mut lane_steps = Self { source: Some(source), outside_kernels, ..Self::default() };
+        lane_steps.take(steps, &tallies, by_phase, timeline);
+        lane_steps
+    }
+
+    /// Takes the steps in order and sums them up by phase.
+    fn take(
+        &mut self,
+        steps: &Steps,
+        tallies: &[(Tally, Option<Event>)],
+        mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)>,
+        timeline: &Timeline<'_>,
+    ) {
+        let mut lengths: BTreeMap<StepPhase, Vec<i64>> = BTreeMap::new();
+        let mut totals: BTreeMap<StepPhase, PhaseTotal> = BTreeMap::new();
+        let (mut gaps, mut last_end) = (Vec::new(), None);
+        for (step, (tally, _)) in steps.steps.iter().zip(tallies) {
+            let account = tally.account();
+            if account.gpu_events == 0 {
+                continue;
+            }
+            gaps.extend(last_end.map(|end| account.start_ns - end).filter(|gap| *gap > 0));
+            last_end = Some(last_end.unwrap_or(i64::MIN).max(account.end_ns));
+            let phase = step.label.phase;
+            lengths.entry(phase).or_default().push(account.window_ns);
+            totals.entry(phase).or_default().add(&step.label, &account);
+            if self.steps.len() < Self::MOST {
+                let annotated_ns = step.end_ns - step.start_ns;
+                self.steps.push(LaneStep { label: step.label.clone(), annotated_start_ns: step.start_ns, annotated_ns, account });
+            } else {
+                self.more += 1;
+            }
+        }
+        self.gap = Distribution::of(&mut gaps);
+        self.phases = totals
+            .into_iter()
+            .map(|(phase, total)| {
+                let time = lengths.remove(&phase).map(|mut lengths| Distribution::of(&mut lengths)).unwrap_or_default();
+                let (idle, families) = by_phase.remove(&phase).map(|(idle, tally)| (idle, tally.families(timeline))).unwrap_or_default();
+                PhaseTotal { phase: phase.as_str().to_string(), time, idle, families, ..total }
+            })
+            .collect();
+    }
+
+    /// Number of steps with work on this device.
+    pub fn count(&self) -> u64 {
+        self.steps.len() as u64 + self.more
+    }
+}
+
+impl PhaseTotal {
+    fn add(&mut self, label: &StepLabel, account: &LaneAccount) {
+        self.steps += 1;
+        self.tokens += label.tokens.unwrap_or(0);
+        let sum = &mut self.account;
+        sum.window_ns += account.window_ns;
+        sum.busy_ns += account.busy_ns;
+        sum.compute_ns += account.compute_ns;
+        sum.communication_ns += account.communication_ns;
+        sum.exposed_communication_ns += account.exposed_communication_ns;
+        sum.copy_ns += account.copy_ns;
+        sum.exposed_copy_ns += account.exposed_copy_ns;
+        sum.idle_ns += account.idle_ns;
+        sum.gpu_events += account.gpu_events;
+        sum.kernels += account.kernels;
+        sum.graph_kernels += account.graph_kernels;
+        sum.kernel_total_ns = sum.kernel_total_ns.saturating_add(account.kernel_total_ns);
+        sum.graph_kernel_total_ns = sum.graph_kernel_total_ns.saturating_add(account.graph_kernel_total_ns);
+        for total in &account.categories {
+            match sum.categories.iter_mut().find(|known| known.category == total.category) {
+                Some(known) => {
+                    known.count += total.count;
+                    known.total_ns = known.total_ns.saturating_add(total.total_ns);
+                }
+                None => sum.categories.push(*total),
+            }
+        }
+        sum.categories.sort_by_key(|total| (-total.total_ns, total.category));
+    }
+}
+
+/// Finds the step of an event; successive events are mostly of one step.
+struct Finder<'t, 'c> {
+    timeline: &'t Timeline<'c>,
+    steps: &'t Steps,
+    last: usize,
+}
+
+impl<'t, 'c> Finder<'t, 'c> {
+    fn new(timeline: &'t Timeline<'c>, steps: &'t Steps) -> Self {
+        Self { timeline, steps, last: 0 }
+    }
+
+    fn step_of(&mut self, event: &Event) -> Option<usize> {
+        let table = &self.timeline.capture().tables.device_events;
+        let (key, t_ns) = if self.steps.on_device {
+            // A row on a device is filed under the device's number or under the process.
+            let (source, device) = (table.source_idx[event.row as usize], table.device[event.row as usize]);
+            let by_device = self.steps.by_key.contains_key(&(source, device));
+            ((source, if by_device { device } else { table.process[event.row as usize] }), event.start_ns)
+        } else if event.is_launched() {
+            (self.timeline.calls.process(event.call), self.timeline.calls.start_ns(event.call))
+        } else {
+            return None;
+        };
+        let holds = |step: &HostStep| step.key == key && step.start_ns <= t_ns && t_ns < step.end_ns;
+        if self.steps.steps.get(self.last).is_some_and(holds) {
+            return Some(self.last);
+        }
+        let at = self.search(key, t_ns).filter(|at| holds(&self.steps.steps[*at]))?;
+        self.last = at;
+        Some(at)
+    }
+
+    /// The last step of a process that starts no later.
+    fn search(&self, key: (SourceIdx, u32), t_ns: i64) -> Option<usize> {
+        let own = self.steps.by_key.get(&key)?;
+        let behind = own.partition_point(|at| self.steps.steps[*at].start_ns <= t_ns);
+        behind.checked_sub(1).map(|place| own[place])
+    }
+}

@@ -1,0 +1,209 @@
+//! What ran on each device of one arm, in order of start, each event with the call that launched it.
+//!
+//! Rows stay where they are: a lane is a list of row numbers, so that ten million events cost eight bytes each. Names are
+//! read once, not once per event.
+
+mod calls;
+mod lanes;
+
+use capture::{Capture, DeviceEvents, Name};
+
+pub use calls::{Api, Calls};
+pub use lanes::Lane;
+
+use super::kernels::{self, Category, MatrixUnits};
+
+/// Times beyond this many ns from zero are damage; within it no difference of two times overflows.
+const FURTHEST_NS: i64 = 1 << 61;
+/// Marks an event without a launching call in the recording.
+pub const NO_CALL: u32 = u32::MAX;
+
+/// What kind of work an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A kernel that computes, or a graph replay recorded as one block.
+    Compute,
+    /// A kernel that communicates.
+    Communication,
+    /// A copy.
+    Copy,
+    /// A memset.
+    Memset,
+}
+
+/// One event on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// Row in `device_events`.
+    pub row: u32,
+    /// Start, ns.
+    pub start_ns: i64,
+    /// End, ns, not before the start.
+    pub end_ns: i64,
+    /// Stream.
+    pub stream: u32,
+    /// Kernel name, or direction of a copy.
+    pub name: Name,
+    /// Kind of work.
+    pub class: Class,
+    /// What it does.
+    pub category: Category,
+    /// Row in `host_events` of the call that launched it, or [`NO_CALL`].
+    pub call: u32,
+    /// Replayed from a graph.
+    pub in_graph: bool,
+    /// A replay recorded as one block.
+    pub is_replay: bool,
+}
+
+impl Event {
+    /// True for a kernel.
+    pub fn is_kernel(&self) -> bool {
+        matches!(self.class, Class::Compute | Class::Communication) && !self.is_replay
+    }
+
+    /// Length, ns.
+    pub fn duration_ns(&self) -> i64 {
+        self.end_ns - self.start_ns
+    }
+
+    /// True when the call that launched it is in the recording.
+    pub fn is_launched(&self) -> bool {
+        self.call != NO_CALL
+    }
+}
+
+/// What a name in `device_events` says, read once.
+#[derive(Clone, Copy, Debug)]
+struct Meaning {
+    class: Class,
+    category: Category,
+    is_replay: bool,
+}
+
+/// Everything that ran on the devices of one arm.
+#[derive(Debug)]
+pub struct Timeline<'c> {
+    capture: &'c Capture,
+    run_idx: u32,
+    /// One per device, by name.
+    pub lanes: Vec<Lane>,
+    /// Calls of the runtime and driver.
+    pub calls: Calls<'c>,
+    /// Rows of `device_events` left out since their times are no times.
+    pub dropped: u64,
+    kernels: Vec<Option<kernels::Kind>>,
+    kinds: RowKinds,
+}
+
+/// The interned words of the column `kind`.
+#[derive(Clone, Copy, Debug)]
+struct RowKinds {
+    memcpy: Option<Name>,
+    memset: Option<Name>,
+    graph: Option<Name>,
+}
+
+impl<'c> Timeline<'c> {
+    /// Reads one arm; nothing where neither a device nor a call was recorded.
+    pub fn read(capture: &'c Capture, run_idx: u32) -> Option<Self> {
+        let events = &capture.tables.device_events;
+        let calls = Calls::read(capture, run_idx);
+        let (mut lanes, dropped) = lanes::read(capture, run_idx);
+        if lanes.is_empty() && calls.is_empty() {
+            return None;
+        }
+        let names = &capture.names;
+        let kinds = RowKinds { memcpy: names.find("memcpy"), memset: names.find("memset"), graph: names.find("graph") };
+        let mut known = vec![None; names.len()];
+        for lane in &mut lanes {
+            lane.calls = calls.of(events, &lane.rows);
+            for &row in &lane.rows {
+                let name = events.name[row as usize];
+                if let Some(slot @ None) = known.get_mut(name.0 as usize) {
+                    *slot = Some(kernels::kind(capture.text(name)));
+                }
+            }
+        }
+        Some(Self { capture, run_idx, lanes, calls, dropped, kernels: known, kinds })
+    }
+
+    /// Events of a lane in order of start.
+    pub fn events<'t>(&'t self, lane: &'t Lane) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator + 't {
+        let table = &self.capture.tables.device_events;
+        lane.rows.iter().zip(&lane.calls).map(move |(&row, &call)| self.event(table, row, call))
+    }
+
+    /// Events at some places of a lane, in order of start.
+    pub fn events_at<'t>(&'t self, lane: &'t Lane, places: std::ops::Range<usize>) -> impl Iterator<Item = Event> + 't {
+        let table = &self.capture.tables.device_events;
+        lane.rows[places.clone()].iter().zip(&lane.calls[places]).map(move |(&row, &call)| self.event(table, row, call))
+    }
+
+    #[inline]
+    fn event(&self, table: &DeviceEvents, row: u32, call: u32) -> Event {
+        let at = row as usize;
+        let name = table.name[at];
+        let meaning = self.meaning(table.kind[at], name);
+        let start_ns = table.t_start_ns[at];
+        Event {
+            row,
+            start_ns,
+            end_ns: table.t_end_ns[at].max(start_ns),
+            stream: table.stream[at],
+            name,
+            class: meaning.class,
+            category: meaning.category,
+            call,
+            in_graph: meaning.is_replay || table.graph[at] != 0 || self.calls.api(call).is_graph_launch(),
+            is_replay: meaning.is_replay,
+        }
+    }
+
+    fn meaning(&self, kind: Name, name: Name) -> Meaning {
+        let other = |class, category, is_replay| Meaning { class, category, is_replay };
+        if Some(kind) == self.kinds.memcpy {
+            return other(Class::Copy, Category::Copy, false);
+        }
+        if Some(kind) == self.kinds.memset {
+            return other(Class::Memset, Category::Copy, false);
+        }
+        if Some(kind) == self.kinds.graph {
+            return other(Class::Compute, Category::Graph, true);
+        }
+        let known = self.kernels.get(name.0 as usize).copied().flatten();
+        let kind = known.unwrap_or(kernels::Kind { category: Category::Other, matrix: MatrixUnits::Unknown });
+        let class = if kind.category == Category::Communication { Class::Communication } else { Class::Compute };
+        Meaning { class, category: kind.category, is_replay: false }
+    }
+
+    /// Whether a kernel computes on matrix units, by its name.
+    pub fn matrix(&self, name: Name) -> MatrixUnits {
+        self.kernels.get(name.0 as usize).copied().flatten().map_or(MatrixUnits::Unknown, |kind| kind.matrix)
+    }
+
+    /// Bytes of a copy, 0 where not told.
+    pub fn bytes(&self, event: &Event) -> i64 {
+        self.capture.tables.device_events.byte_count[event.row as usize].max(0)
+    }
+
+    /// The text behind a name.
+    pub fn text(&self, name: Name) -> &'c str {
+        self.capture.text(name)
+    }
+
+    /// The capture it reads.
+    pub fn capture(&self) -> &'c Capture {
+        self.capture
+    }
+
+    /// The arm.
+    pub fn run_idx(&self) -> u32 {
+        self.run_idx
+    }
+}
+
+/// True for a time from which differences can be taken.
+pub(super) fn is_time(t_ns: i64) -> bool {
+    (-FURTHEST_NS..=FURTHEST_NS).contains(&t_ns)
+}
