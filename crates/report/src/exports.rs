@@ -7,28 +7,30 @@ pub mod csv;
 pub mod folded;
 pub mod perfetto;
 
+use analysis::device::Category;
+use analysis::device::kernels;
 use capture::{Capture, Name};
 
-/// What an event on the device does, told from its kind (`kernel`, `memcpy`, ...) and its name.
-pub type Category<'a> = &'a dyn Fn(&str, &str) -> &'static str;
-
-/// Categories by name, asked for once each.
-struct Categories<'a> {
-    ask: Category<'a>,
+/// Categories of device events, told from kind and name; each name is asked about once.
+struct Categories {
     known: Vec<Option<(Name, &'static str)>>,
 }
 
-impl<'a> Categories<'a> {
-    fn new(ask: Category<'a>, capture: &Capture) -> Self {
-        Self { ask, known: vec![None; capture.names.len()] }
+impl Categories {
+    fn new(capture: &Capture) -> Self {
+        Self { known: vec![None; capture.names.len()] }
     }
 
     fn of(&mut self, capture: &Capture, kind: Name, name: Name) -> &'static str {
-        let ask = || (self.ask)(capture.text(kind), capture.text(name));
-        let Some(slot) = self.known.get_mut(name.0 as usize) else { return ask() };
+        let ask = || match capture.text(kind) {
+            "memcpy" | "memset" => Category::Copy,
+            "graph" => Category::Graph,
+            _ => kernels::kind(capture.text(name)).category,
+        };
+        let Some(slot) = self.known.get_mut(name.0 as usize) else { return ask().as_str() };
         match slot {
             Some((known, category)) if *known == kind => category,
-            _ => slot.insert((kind, ask())).1,
+            _ => slot.insert((kind, ask().as_str())).1,
         }
     }
 }

@@ -17,6 +17,9 @@ const WORDS: &[&str] = &[
     // categories of device and host events
     "gemm", "attention", "elementwise", "norm", "copy", "memset", "communication", "moe", "sampling", "quantization", "reduction", "other",
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
+    // operators of a bench
+    "triad", "qkv", "q", "q_down", "q_up", "kv_down", "attention_out", "gate_up", "down", "head", "dtoh_pinned", "htod_pageable",
+    "dtoh_pageable",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "power_cap", "thermal", "power", "none", "active", "heat", "brake",

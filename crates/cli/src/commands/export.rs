@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if capture.tables.device_events.t_start_ns.is_empty() {
             bail!("there are no device events to fold; --folded-stacks writes sampled stacks of host threads");
         }
-        let count = atomic_file::write_with(path, |mut out| folded::write_device_time(&capture, &category, &mut out))?;
+        let count = atomic_file::write_with(path, |mut out| folded::write_device_time(&capture, &mut out))?;
         lines.push(format!("{}: {count} stacks, ns", shown(path)));
     }
     if let Some(path) = &args.folded_stacks {
@@ -87,21 +87,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What an event on the device does.
-fn category(kind: &str, _name: &str) -> &'static str {
-    match kind {
-        "memcpy" => "copy",
-        "memset" => "memset",
-        "graph" => "graph",
-        _ => "kernel",
-    }
-}
-
 fn write_perfetto(capture: &Capture, path: &Path) -> anyhow::Result<String> {
     let report = diagnose(capture, &DiagnoseOptions::default());
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let form = if is_json { perfetto::Form::ChromeJson } else { perfetto::Form::TrackEvent };
-    let written = atomic_file::write_with(path, |out| perfetto::write(capture, &report, &category, form, out))?;
+    let written = atomic_file::write_with(path, |out| perfetto::write(capture, &report, form, out))?;
     let left_out = match written.left_out_count {
         0 => String::new(),
         count => format!("; {count} left out where more than {} events overlap", perfetto::MAX_LANES),

@@ -7,12 +7,12 @@ use std::io::{self, Write};
 
 use capture::{Capture, Name, SourceIdx};
 
-use super::{Categories, Category, device_title};
+use super::{Categories, device_title};
 
 /// Time on devices as `device;category;kernel ns`, in the order of the text. Returns the number of lines.
-pub fn write_device_time(capture: &Capture, category: Category<'_>, out: &mut impl Write) -> io::Result<usize> {
+pub fn write_device_time(capture: &Capture, out: &mut impl Write) -> io::Result<usize> {
     let events = &capture.tables.device_events;
-    let mut categories = Categories::new(category, capture);
+    let mut categories = Categories::new(capture);
     let mut titles: BTreeMap<(u32, SourceIdx, u32, u32), String> = BTreeMap::new();
     let mut sums: BTreeMap<(u32, SourceIdx, u32, u32, Name, Name), i64> = BTreeMap::new();
     for at in 0..events.t_start_ns.len() {
@@ -69,14 +69,6 @@ mod tests {
 
     use super::*;
 
-    fn category(kind: &str, name: &str) -> &'static str {
-        match (kind, name.contains("flash")) {
-            ("memcpy", _) => "copy",
-            (_, true) => "attention",
-            _ => "other",
-        }
-    }
-
     #[test]
     fn time_adds_up_per_device_category_and_kernel() {
         let mut capture = Capture::new();
@@ -86,7 +78,7 @@ mod tests {
             capture.tables.device_events.push(DeviceEvent { t_end_ns: duration_ns, device, kind, name, ..DeviceEvent::default() });
         }
         let mut out = Vec::new();
-        assert_eq!(write_device_time(&capture, &category, &mut out).expect("memory does not fail"), 2);
+        assert_eq!(write_device_time(&capture, &mut out).expect("memory does not fail"), 2);
         expect![[r"
             GPU 0;attention;flash_fwd<a, b> 42
             GPU 1;copy;HtoD Pinned -> Device 5

@@ -22,7 +22,6 @@ use self::chrome_json::ChromeJson;
 use self::lanes::Scene;
 use self::sink::Sink;
 use self::trackevent::TrackEvents;
-use super::Category;
 
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,27 +52,21 @@ pub const MAX_LANES: usize = 16;
 const FIRST_WALL_NS: i64 = 946_684_800_000_000_000;
 
 /// Writes the trace of `capture`, with the findings of `report` over it.
-pub fn write(capture: &Capture, report: &Report, category: Category<'_>, form: Form, out: &mut dyn Write) -> io::Result<Written> {
+pub fn write(capture: &Capture, report: &Report, form: Form, out: &mut dyn Write) -> io::Result<Written> {
     let (first_ns, last_ns) = span(capture).unwrap_or((0, 0));
     let wall_ns = u64::try_from(first_ns).ok().filter(|_| first_ns >= FIRST_WALL_NS);
     let origin_ns = first_ns.min(0);
     match form {
-        Form::TrackEvent => fill(Scene::new(TrackEvents::start(out, wall_ns)?, origin_ns), capture, report, category, (first_ns, last_ns)),
-        Form::ChromeJson => fill(Scene::new(ChromeJson::start(out)?, origin_ns), capture, report, category, (first_ns, last_ns)),
+        Form::TrackEvent => fill(Scene::new(TrackEvents::start(out, wall_ns)?, origin_ns), capture, report, (first_ns, last_ns)),
+        Form::ChromeJson => fill(Scene::new(ChromeJson::start(out)?, origin_ns), capture, report, (first_ns, last_ns)),
     }
 }
 
-fn fill<S: Sink>(
-    mut scene: Scene<S>,
-    capture: &Capture,
-    report: &Report,
-    category: Category<'_>,
-    (first_ns, last_ns): (i64, i64),
-) -> io::Result<Written> {
+fn fill<S: Sink>(mut scene: Scene<S>, capture: &Capture, report: &Report, (first_ns, last_ns): (i64, i64)) -> io::Result<Written> {
     rows::reserve_processes(capture, &mut scene);
     findings::write(report, first_ns, last_ns, &mut scene)?;
     rows::write_steps(capture, &mut scene)?;
-    rows::write_device_events(capture, category, &mut scene)?;
+    rows::write_device_events(capture, &mut scene)?;
     rows::write_host_events(capture, &mut scene)?;
     curves::write(capture, &mut scene)?;
     scene.finish()

@@ -5,7 +5,7 @@ use std::io;
 
 use capture::{Capture, Name, SourceIdx};
 
-use super::super::{Categories, Category, arm_prefix, device_title};
+use super::super::{Categories, arm_prefix, device_title};
 use super::lanes::{Row, Scene};
 use super::sink::{Detail, Sink, Slice, Text};
 
@@ -39,9 +39,9 @@ fn flow(run: u32, source: SourceIdx, process: u32, correlation: u32) -> u64 {
 }
 
 /// Writes the device events, a group per device and a row per stream.
-pub(super) fn write_device_events<S: Sink>(capture: &Capture, category: Category<'_>, scene: &mut Scene<S>) -> io::Result<()> {
+pub(super) fn write_device_events<S: Sink>(capture: &Capture, scene: &mut Scene<S>) -> io::Result<()> {
     let events = &capture.tables.device_events;
-    let mut categories = Categories::new(category, capture);
+    let mut categories = Categories::new(capture);
     let mut groups: HashMap<(u32, SourceIdx, u32, u32), u32> = HashMap::new();
     let mut rows: HashMap<(u32, u32), Row> = HashMap::new();
     for at in order(&events.t_start_ns, &events.t_end_ns) {
