@@ -48,6 +48,7 @@ pub mod precedence;
 pub mod predict;
 pub mod prefill_rate;
 mod present;
+pub mod probes;
 pub mod readings;
 pub mod record;
 pub mod record_device;

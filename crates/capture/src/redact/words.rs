@@ -21,6 +21,9 @@ const WORDS: &[&str] = &[
     "gather", "scatter", "reduce", "barrier", "send", "recv", "bfloat16", "half", "float", "float8_e4m3fn", "float8_e5m2", "byte", "char",
     "int", "long", "double", "bool", "nvidia", "amd", "intel", "meta",
     "send_recv", "bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "u32", "i64", "u64",
+    // operators of a bench
+    "triad", "qkv", "q", "q_down", "q_up", "kv_down", "attention_out", "gate_up", "down", "head", "dtoh_pinned", "htod_pageable",
+    "dtoh_pageable",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "power_cap", "thermal", "power", "none", "active", "heat", "brake",
