@@ -67,12 +67,13 @@ pub const STRAGGLES: f64 = 0.6;
 const FEWEST: u64 = 5;
 
 impl Collectives {
-    /// Reads them; nothing where no communication was recorded.
-    pub fn read(timeline: &Timeline<'_>) -> Option<Self> {
-        let (instances, matched_by) = matched::instances(timeline)?;
+    /// Reads them; nothing where no communication was recorded. `kernels` are the places of the communicating ones in each
+    /// lane.
+    pub fn read(timeline: &Timeline<'_>, kernels: &[Vec<u32>]) -> Option<Self> {
+        let (instances, matched_by) = matched::instances(timeline, kernels)?;
         let mut collectives = Self::default();
         let mut ranks: BTreeMap<usize, RankWait> = BTreeMap::new();
-        let mut ops: BTreeMap<(String, u32), (OpTotal, f64, i64)> = BTreeMap::new();
+        let mut ops: BTreeMap<(&str, u32), (OpTotal, f64, i64)> = BTreeMap::new();
         for pieces in &instances {
             let transfer_ns = pieces.iter().map(Piece::duration_ns).min().unwrap_or(0);
             if pieces.len() > 1 {
@@ -112,7 +113,7 @@ impl Collectives {
 }
 
 /// Charges each rank its wait, and the one that arrived last by itself.
-fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces: &[Piece], transfer_ns: i64) {
+fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces: &[Piece<'_>], transfer_ns: i64) {
     let last_start = pieces.iter().map(|piece| piece.start_ns).max().unwrap_or(0);
     let together = pieces.iter().filter(|piece| piece.start_ns == last_start).count() > 1;
     for piece in pieces {
@@ -124,7 +125,7 @@ fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces
     }
 }
 
-fn add_op(ops: &mut BTreeMap<(String, u32), (OpTotal, f64, i64)>, pieces: &[Piece], transfer_ns: i64) {
+fn add_op<'c>(ops: &mut BTreeMap<(&'c str, u32), (OpTotal, f64, i64)>, pieces: &[Piece<'c>], transfer_ns: i64) {
     let Some(first) = pieces.first() else { return };
     let group_size = if first.group_size > 0 {
         first.group_size
@@ -133,14 +134,15 @@ fn add_op(ops: &mut BTreeMap<(String, u32), (OpTotal, f64, i64)>, pieces: &[Piec
     } else {
         0
     };
-    let bytes = pieces.iter().map(|piece| ops::payload_bytes(&first.op, piece.bytes_in, piece.bytes_out)).max().unwrap_or(0);
-    let entry = ops.entry((first.op.clone(), group_size)).or_default();
-    let (total, on_bus, told_ns) = entry;
-    (total.op, total.group_size) = (first.op.clone(), group_size);
+    let bytes = pieces.iter().map(|piece| ops::payload_bytes(first.op, piece.bytes_in, piece.bytes_out)).max().unwrap_or(0);
+    let (total, on_bus, told_ns) = ops.entry((first.op, group_size)).or_default();
+    if total.count == 0 {
+        (total.op, total.group_size) = (first.op.to_string(), group_size);
+    }
     total.count += 1;
     total.transfer_ns = total.transfer_ns.saturating_add(transfer_ns);
     total.bytes = total.bytes.saturating_add(bytes);
-    if let Some(factor) = bus_factor(&first.op, group_size).filter(|_| bytes > 0 && transfer_ns > 0) {
+    if let Some(factor) = bus_factor(first.op, group_size).filter(|_| bytes > 0 && transfer_ns > 0) {
         *on_bus += bytes as f64 * factor;
         *told_ns = told_ns.saturating_add(transfer_ns);
     }

@@ -8,7 +8,7 @@ mod lanes;
 
 use capture::{Capture, DeviceEvents, Name};
 
-pub use calls::{Api, Calls};
+pub use calls::{Api, Calls, Marks};
 pub use lanes::Lane;
 
 use super::kernels::{self, Category, MatrixUnits};
@@ -17,6 +17,8 @@ use super::kernels::{self, Category, MatrixUnits};
 const FURTHEST_NS: i64 = 1 << 61;
 /// Marks an event without a launching call in the recording.
 pub const NO_CALL: u32 = u32::MAX;
+/// Marks, in a lane's list of calls, one that replays a graph.
+const REPLAYS: u32 = 1 << 31;
 
 /// What kind of work an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub struct Event {
     pub call: u32,
     /// Replayed from a graph.
     pub in_graph: bool,
+    /// Launched by a call that replays a graph.
+    pub by_graph_launch: bool,
     /// A replay recorded as one block.
     pub is_replay: bool,
 }
@@ -90,6 +94,8 @@ pub struct Timeline<'c> {
     pub lanes: Vec<Lane>,
     /// Calls of the runtime and driver.
     pub calls: Calls<'c>,
+    /// What else the host's threads did.
+    pub marks: Marks,
     /// Rows of `device_events` left out since their times are no times.
     pub dropped: u64,
     kernels: Vec<Option<kernels::Kind>>,
@@ -108,7 +114,7 @@ impl<'c> Timeline<'c> {
     /// Reads one arm; nothing where neither a device nor a call was recorded.
     pub fn read(capture: &'c Capture, run_idx: u32) -> Option<Self> {
         let events = &capture.tables.device_events;
-        let calls = Calls::read(capture, run_idx);
+        let (calls, marks) = Calls::read(capture, run_idx);
         let (mut lanes, dropped) = lanes::read(capture, run_idx);
         if lanes.is_empty() && calls.is_empty() {
             return None;
@@ -125,13 +131,12 @@ impl<'c> Timeline<'c> {
                 }
             }
         }
-        Some(Self { capture, run_idx, lanes, calls, dropped, kernels: known, kinds })
+        Some(Self { capture, run_idx, lanes, calls, marks, dropped, kernels: known, kinds })
     }
 
     /// Events of a lane in order of start.
-    pub fn events<'t>(&'t self, lane: &'t Lane) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator + 't {
-        let table = &self.capture.tables.device_events;
-        lane.rows.iter().zip(&lane.calls).map(move |(&row, &call)| self.event(table, row, call))
+    pub fn events<'t>(&'t self, lane: &'t Lane) -> impl Iterator<Item = Event> + 't {
+        self.events_at(lane, 0..lane.len())
     }
 
     /// Events at some places of a lane, in order of start.
@@ -140,9 +145,15 @@ impl<'c> Timeline<'c> {
         lane.rows[places.clone()].iter().zip(&lane.calls[places]).map(move |(&row, &call)| self.event(table, row, call))
     }
 
+    /// The event at a place of a lane.
+    pub fn event_at(&self, lane: &Lane, place: usize) -> Event {
+        self.event(&self.capture.tables.device_events, lane.rows[place], lane.calls[place])
+    }
+
     #[inline]
-    fn event(&self, table: &DeviceEvents, row: u32, call: u32) -> Event {
+    fn event(&self, table: &DeviceEvents, row: u32, marked: u32) -> Event {
         let at = row as usize;
+        let call = if marked == NO_CALL { NO_CALL } else { marked & !REPLAYS };
         let name = table.name[at];
         let meaning = self.meaning(table.kind[at], name);
         let start_ns = table.t_start_ns[at];
@@ -155,11 +166,13 @@ impl<'c> Timeline<'c> {
             class: meaning.class,
             category: meaning.category,
             call,
-            in_graph: meaning.is_replay || table.graph[at] != 0 || self.calls.api(call).is_graph_launch(),
+            in_graph: meaning.is_replay || table.graph[at] != 0 || (call != NO_CALL && marked & REPLAYS != 0),
+            by_graph_launch: call != NO_CALL && marked & REPLAYS != 0,
             is_replay: meaning.is_replay,
         }
     }
 
+    #[inline]
     fn meaning(&self, kind: Name, name: Name) -> Meaning {
         let other = |class, category, is_replay| Meaning { class, category, is_replay };
         if Some(kind) == self.kinds.memcpy {
