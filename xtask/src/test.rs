@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     ("tidy", || passed(tidy::run())),
     ("lints", || passed(succeed(&mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])))),
     ("tests", || passed(succeed(&mut cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"])))),
+    ("scripts", scripts),
     ("a real Prometheus", real_prometheus),
     ("generated pages", || passed(generate::check())),
     ("score", score),
@@ -52,6 +53,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
         bail!("{} failed, {} skipped{}", failed.len(), skipped.len(), if all_required { ", none may be" } else { "" });
     }
     Ok(())
+}
+
+/// Runs the tests of the script that records GPU captures; they need neither a GPU nor PyTorch.
+fn scripts() -> anyhow::Result<Ended> {
+    if program("python3", &["--version"]).output().is_err() {
+        return Ok(Ended::Skipped("no python3".to_string()));
+    }
+    let mut command = program("python3", &["-B", "-m", "unittest", "--quiet"]);
+    passed(succeed(command.current_dir(root().join("scripts/gpu-captures"))))
 }
 
 /// Says whether the tests against a real Prometheus server could run; without its programs they pass at once.

@@ -4,6 +4,7 @@
 //! engine made but nobody delivered is `stream`, not `decode`: the account says what the caller waited for.
 //! All sizes are integers (request-nanoseconds); the parts and `unattributed` add up to the whole exactly.
 
+mod devices;
 mod typed;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ pub(crate) use typed::loaded_row;
 /// Where the time of a population of requests went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestAccount {
-    /// `client`, `server`, `typed`, or empty when nothing is known.
+    /// `client`, `server`, `typed`, `device`, or empty when nothing is known.
     pub vantage: &'static str,
     /// What one of `n` is: a request, unless typed figures tell only of a token or a step.
     pub unit: AccountUnit,
@@ -55,6 +56,10 @@ pub enum AccountUnit {
     Step,
     /// The prompt of one request, or one prompt token where only a rate was typed.
     Prompt,
+    /// One engine step on one device, as a profiler recorded it.
+    DeviceStep,
+    /// What a profiler recorded of one device, where no steps were found.
+    Device,
 }
 
 impl AccountUnit {
@@ -65,6 +70,8 @@ impl AccountUnit {
             Self::Token => "token",
             Self::Step => "step",
             Self::Prompt => "prompt",
+            Self::DeviceStep => "device step",
+            Self::Device => "device",
         }
     }
 }
@@ -108,6 +115,11 @@ impl RequestAccount {
         self.first_token_ns as f64 * 1e-9 / self.n.max(1) as f64
     }
 
+    /// True when it is of devices: no request, token or step was measured but by a profiler.
+    pub fn is_of_devices(&self) -> bool {
+        self.vantage == "device"
+    }
+
     /// True when there is nothing to account for.
     pub fn is_empty(&self) -> bool {
         self.n == 0 || self.total_ns <= 0
@@ -124,7 +136,7 @@ impl RequestAccount {
         } else if let Some(server) = server {
             from_server(&server)
         } else {
-            typed::read(evidence, baseline)
+            Some(typed::read(evidence, baseline)).filter(|typed| !typed.is_empty()).unwrap_or_else(|| devices::read(evidence))
         };
         Self { latencies: Latencies::read(evidence), ..account }
     }

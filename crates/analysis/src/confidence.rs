@@ -48,7 +48,7 @@ pub fn of(
         reasons.push(format!("{rival} could still own {}", percent(rival_ns / settlement.loss_ns.max(1) as f64)));
     }
     reasons.extend(doubts);
-    let typed = situation.account.vantage == "typed" || !situation.evidence.has_timeline();
+    let typed = situation.account.vantage == "typed" || !(situation.evidence.has_timeline() || situation.account.is_of_devices());
     if typed && value > TYPED_CAP {
         value = TYPED_CAP;
         reasons.push("without a series over time at most 0.6".into());

@@ -592,6 +592,9 @@ pub struct DeviceAccount {
     pub idle_is_reliable: bool,
     /// Call to start of kernels launched one by one; empty where none was.
     pub launch_delay: Option<DelayFigures>,
+    /// What explains a busy device, on one clock.
+    #[serde(default)]
+    pub dimensions: DeviceDimensions,
     /// Steps by phase.
     pub steps: Vec<DevicePhase>,
     /// Work that repeats, where found.
@@ -655,6 +658,38 @@ pub struct DeviceUnit {
     pub mean_ns: i64,
     /// Median time of one.
     pub p50_ns: i64,
+}
+
+/// The dimensions of one device beside its utilization.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceDimensions {
+    /// Share of the window with anything in flight: what a utilization figure shows.
+    pub utilization: f64,
+    /// Counters sampled inside the window.
+    pub counters: Vec<DeviceCounter>,
+    /// Counters that would explain more and were not recorded.
+    pub not_recorded: Vec<String>,
+    /// True when half of the kernels are shorter than the counters' sampling period: counters average over them.
+    pub unsampled: bool,
+    /// Kernels' median length.
+    pub kernel_p50_ns: i64,
+    /// Start to start of successive launches, median; empty where launches were not recorded.
+    pub launch_interval_ns: Option<i64>,
+    /// Time the host spent in synchronizing calls, all devices together.
+    pub sync_wait_ns: i64,
+}
+
+/// One counter over the window of a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceCounter {
+    /// Signal.
+    pub signal: String,
+    /// Mean of the samples, ratio.
+    pub mean: f64,
+    /// Samples inside the window.
+    pub samples: u64,
+    /// Their spacing, 0 for one alone.
+    pub period_ns: i64,
 }
 
 /// One question of the decision path.
@@ -774,6 +809,37 @@ pub struct Verification {
     pub predictions: Vec<PredictionOutcome>,
     /// What was compared to decide that the runs are comparable.
     pub comparability: Vec<String>,
+    /// What moved on each device per unit of work, where profiler captures of both runs hold such a unit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceMovement>,
+}
+
+/// One device before and after, per unit of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceMovement {
+    /// Device.
+    pub device: String,
+    /// Unit of work: `decode step`, `2 x flash_fwd_kernel`.
+    pub unit: String,
+    /// Units before and after.
+    pub units: [u64; 2],
+    /// Mean time of a unit before and after, s.
+    pub mean_s: [f64; 2],
+    /// Parts of the account, then the kernels that moved most, largest movement first within each.
+    pub rows: Vec<MovedPart>,
+}
+
+/// One part of a unit before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedPart {
+    /// `account` or `kernel`.
+    pub kind: String,
+    /// Part of the account, or kernel family.
+    pub what: String,
+    /// Mean per unit before, s.
+    pub before_s: f64,
+    /// Mean per unit after, s.
+    pub after_s: f64,
 }
 
 /// A setting that differs.

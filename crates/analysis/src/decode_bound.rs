@@ -109,7 +109,11 @@ pub fn bandwidth(subject: &Subject, evidence: &Evidence) -> Option<(f64, bool, S
     if let Some(gpu) = model::hardware::find(device) {
         return Some((gpu.dram_bytes_per_s, false, format!("bandwidth of {} by data sheet", gpu.id)));
     }
-    let host = figures.typical("host.dram_bandwidth").filter(|_| device.is_empty() || device == "CPU")?;
+    let is_host = device.is_empty() || device == "CPU";
+    if let Some(sustained) = figures.typical("host.dram_bandwidth_sustained").filter(|_| is_host) {
+        return Some((sustained, true, "host memory bandwidth measured".into()));
+    }
+    let host = figures.typical("host.dram_bandwidth").filter(|_| is_host)?;
     Some((host, false, "host memory bandwidth given".into()))
 }
 

@@ -4,6 +4,7 @@ use crate::account::AccountUnit;
 use crate::advice::{Advice, outside_change, setting_change};
 use crate::contract::{Change, Direction, Hypothesis, Prediction};
 use crate::device_step::figure_of;
+use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::situation::Situation;
 
@@ -26,8 +27,11 @@ pub fn hypothesis(change: Change, risk: &str, undo_if: &str, predictions: Vec<Pr
 
 /// Names of the time of a token at the vantage there is, and its value, s.
 fn token(situation: &Situation<'_>) -> (&'static str, &'static str, Option<f64>) {
-    if situation.account.unit == AccountUnit::Step {
+    if matches!(situation.account.unit, AccountUnit::Step | AccountUnit::DeviceStep) {
         return ("engine.step_time", "step", Some(situation.account.total_mean_s()));
+    }
+    if situation.account.unit == AccountUnit::Device {
+        return ("engine.step_time", "step", None);
     }
     if let Some(tpot) = situation.evidence.mean("server.tpot") {
         return ("server.tpot.mean", "TPOT mean", Some(tpot));
@@ -64,6 +68,15 @@ pub fn token_kept(situation: &Situation<'_>) -> Prediction {
 
 /// Time to first token must not rise.
 pub fn first_token_kept(situation: &Situation<'_>) -> Prediction {
+    if situation.account.is_of_devices() {
+        let compute_s = Some(situation.phase_s(Phase::Compute)).filter(|_| situation.account.unit == AccountUnit::DeviceStep);
+        let movement = Movement::new("kernel.time", "kernels per step", "s", Direction::Unchanged, compute_s).guard();
+        let movement = match compute_s {
+            Some(now_s) => movement.to(0.0, 1.1 * now_s, "the same work is computed"),
+            None => movement.refused("no steps were recorded: compared per work that repeats"),
+        };
+        return movement.build();
+    }
     let now = situation.account.first_token_mean_s();
     let movement = Movement::first_token(situation, Direction::Unchanged).guard();
     let movement = if now > 0.0 {

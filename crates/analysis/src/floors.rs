@@ -24,7 +24,7 @@ pub struct Floors {
     pub per_request_s: BTreeMap<Phase, f64>,
     /// Of first-token time that no phase covers, s per request: what the baseline arm has of it.
     pub unsplit_first_s: f64,
-    /// `slo`, `baseline`, `step_law`, `lone_requests`, `typed`, `whole` when nothing is known.
+    /// `slo`, `baseline`, `step_law`, `lone_requests`, `typed`, `compute` (of devices), `whole` when nothing is known.
     pub from: &'static str,
 }
 
@@ -44,8 +44,13 @@ impl Floors {
         self.per_request_s.values().sum::<f64>() + self.unsplit_first_s
     }
 
-    /// Floors from the arm's own evidence.
+    /// Floors from the arm's own evidence. On a device computing is the work itself: what no check on kernels claims of it
+    /// is no loss.
     pub fn own(evidence: &Evidence, account: &RequestAccount, law: &Law, load: &Load) -> Self {
+        if account.is_of_devices() {
+            let per_request_s = BTreeMap::from([(Phase::Compute, account.mean_s(Phase::Compute))]);
+            return Self { per_request_s, unsplit_first_s: 0.0, from: "compute" };
+        }
         let Some(law) = law.central() else { return own_typed(evidence) };
         let (Some(uncached), Some(output)) = (load.uncached_tokens, load.output_tokens) else { return own_typed(evidence) };
         let lone_step_s = law.step_s(1.0, 0.0);

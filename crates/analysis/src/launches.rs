@@ -25,6 +25,8 @@ pub struct Launches {
     pub launch_to_start_s: Option<f64>,
     /// Share of kernels replayed from graphs.
     pub graph_share: Option<f64>,
+    /// A bare launch call on this host as a bench measured it, s.
+    pub bare_launch_s: Option<f64>,
 }
 
 impl Launches {
@@ -42,7 +44,21 @@ impl Launches {
         let stated = step_s(evidence).map(|(step, _)| step);
         let step = stated.or_else(|| kernels_s.zip(gap).map(|(kernels, gap)| kernels + gap_of_step(gap, count, kernels + gap)))?;
         let gap_s = gap.map(|gap| gap_of_step(gap, count, step));
-        Some(Self { step_s: step, count, gap_s, kernels_s, launch_to_start_s: decode("kernel.launch_to_start"), graph_share })
+        let bare_launch_s = figures.get("kernel.launch_cost").filter(|cost| *cost > 0.0);
+        Some(Self {
+            step_s: step,
+            count,
+            gap_s,
+            kernels_s,
+            launch_to_start_s: decode("kernel.launch_to_start"),
+            graph_share,
+            bare_launch_s,
+        })
+    }
+
+    /// What the host takes for one launch, s: twice a measured bare call, else [`LAUNCH_S`].
+    pub fn launch_s(&self) -> f64 {
+        self.bare_launch_s.map_or(LAUNCH_S, |bare| 2.0 * bare)
     }
 
     /// Mean time of a kernel, s: measured, else at most the step less its gaps over their number.
@@ -53,7 +69,7 @@ impl Launches {
 
     /// True when the kernels are shorter than their launch: however fast the host is, the device waits for it.
     pub fn is_swarm(&self) -> bool {
-        self.kernels_s.is_some() && self.mean_kernel_s().is_some_and(|mean| mean < LAUNCH_S)
+        self.kernels_s.is_some() && self.mean_kernel_s().is_some_and(|mean| mean < self.launch_s())
     }
 
     /// True when graphs replay the step.
@@ -88,6 +104,13 @@ mod tests {
         assert!((gap_of_step(8e-6, Some(900.0), 0.012) - 0.0072).abs() < 1e-9);
         assert!((gap_of_step(0.006, Some(900.0), 0.012) - 0.006).abs() < 1e-9);
         assert!((gap_of_step(0.006, None, 0.012) - 0.006).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_measured_launch_counts_instead_of_the_usual_one() {
+        let launches = Launches { bare_launch_s: Some(4e-6), ..Launches::default() };
+        assert!((launches.launch_s() - 8e-6).abs() < 1e-12);
+        assert_eq!(Launches::default().launch_s(), LAUNCH_S);
     }
 
     #[test]

@@ -154,8 +154,10 @@ pub const PATHS: &[Path] = &[
     },
 ];
 
-/// Walks the path of `symptom`; `none` walks the path of high TTFT, which asks about everything that queues.
+/// Walks the path of `symptom`; `none` walks the path of high TTFT, which asks about everything that queues, and for devices
+/// that of a busy one.
 pub fn walk(situation: &Situation<'_>, settlement: &Settlement, symptom: &str) -> Vec<PathStep> {
+    let symptom = if symptom == "none" && situation.account.is_of_devices() { "busy_but_slow" } else { symptom };
     let path = PATHS.iter().find(|path| path.symptom == symptom).unwrap_or(&PATHS[0]);
     let mut steps = Vec::new();
     for Step { question, .. } in path.steps.iter().filter(|step| is_on_way(situation, step.branch)) {

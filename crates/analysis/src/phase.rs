@@ -1,4 +1,5 @@
-//! The phases a request passes through: the rows of the request account.
+//! The phases a request passes through: the rows of the request account; and the parts of a device's time, where only
+//! a profiler capture was given and the account is of devices.
 
 use crate::contract::Layer;
 
@@ -25,11 +26,19 @@ pub enum Phase {
     Detokenize,
     /// Tokens made but not yet delivered: held by a buffer on the way out.
     Stream,
+    /// On a device: a kernel computes.
+    Compute,
+    /// On a device: a kernel communicates and none computes.
+    Communication,
+    /// On a device: a copy or memset runs and no kernel.
+    Copy,
+    /// On a device: nothing runs.
+    Idle,
 }
 
 impl Phase {
     /// All phases in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Client,
         Self::Transfer,
         Self::Gateway,
@@ -40,6 +49,10 @@ impl Phase {
         Self::Decode,
         Self::Detokenize,
         Self::Stream,
+        Self::Compute,
+        Self::Communication,
+        Self::Copy,
+        Self::Idle,
     ];
 
     /// The word used in reports.
@@ -55,6 +68,10 @@ impl Phase {
             Self::Decode => "decode",
             Self::Detokenize => "detokenize",
             Self::Stream => "stream",
+            Self::Compute => "compute",
+            Self::Communication => "communication",
+            Self::Copy => "copy",
+            Self::Idle => "idle",
         }
     }
 
@@ -65,7 +82,9 @@ impl Phase {
                 Layer::Application
             }
             Self::Queue => Layer::Scheduling,
-            Self::Prefill | Self::Decode => Layer::Kernel,
+            Self::Prefill | Self::Decode | Self::Compute | Self::Idle => Layer::Kernel,
+            Self::Communication => Layer::Parallelism,
+            Self::Copy => Layer::Hardware,
         }
     }
 
@@ -78,6 +97,11 @@ impl Phase {
 
     /// True for phases that pass before the first token reaches the caller.
     pub fn before_first_token(self) -> bool {
-        !matches!(self, Self::Decode | Self::Detokenize)
+        !matches!(self, Self::Decode | Self::Detokenize) && !self.is_of_device()
+    }
+
+    /// True for the parts of a device's time.
+    pub fn is_of_device(self) -> bool {
+        matches!(self, Self::Compute | Self::Communication | Self::Copy | Self::Idle)
     }
 }

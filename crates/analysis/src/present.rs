@@ -148,9 +148,9 @@ fn onset(held: &[&crate::gates::GatedMoment]) -> Option<i64> {
 /// Where the time went, as the report shows it.
 pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
     let account = &situation.account;
-    let device = situation.evidence.device_view.as_ref().map(device::accounts).unwrap_or_default();
-    if account.is_empty() {
-        return Accounts { device, ..Accounts::default() };
+    let device = situation.evidence.device_view.as_ref().map(|view| device::accounts(situation.evidence, view)).unwrap_or_default();
+    if account.is_empty() || account.is_of_devices() {
+        return Accounts { device, vantage: account.vantage.into(), ..Accounts::default() };
     }
     let typed = account.vantage == "typed";
     let n = situation.n();

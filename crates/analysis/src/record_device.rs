@@ -47,9 +47,9 @@ pub const LOG: Recipe = Recipe { command: crate::record::SETTINGS, cost: crate::
 ///
 /// With a timeline the reference is the server's own law, and what a kernel or a device costs is the same at every load:
 /// it is inside that reference and can own nothing of the excess (attribution, section 0.15). A limit that the user set
-/// is no such reference.
+/// is no such reference, and neither is the computing of a recorded device.
 pub fn undecided(situation: &Situation<'_>, signals: &[&str], because: impl Into<String>, recipe: Recipe) -> Answer {
-    let own_reference = !situation.is_typed() && situation.floors.from != "slo";
+    let own_reference = !situation.is_typed() && !matches!(situation.floors.from, "slo" | "compute");
     Answer::CannotTell(Missing {
         signals: signals.iter().map(ToString::to_string).collect(),
         because: because.into(),

@@ -35,6 +35,9 @@ pub fn recognize(situation: &Situation<'_>, stated: Option<&str>) -> Recognized 
     let first_material = over(first, situation.account.first_token_mean_s());
     let whole_material = over(whole, situation.account.total_mean_s());
     let before_first = first >= excess_s(situation, Phase::Decode);
+    if situation.account.is_of_devices() {
+        return on_devices(situation, stated);
+    }
     let (id, runner_up) = match (first_material, whole_material) {
         (true, true) if before_first => (first_id(situation), Some(decode_id(situation))),
         (_, true) if !before_first => (decode_id(situation), first_material.then(|| first_id(situation))),
@@ -55,6 +58,15 @@ pub fn recognize(situation: &Situation<'_>, stated: Option<&str>) -> Recognized 
         _ => Scope::Whole,
     };
     Recognized { id: stated, runner_up: (id != stated && id != "none").then_some(id), scope, stated: true }
+}
+
+/// Devices show one symptom by themselves: that much of their time they do not compute.
+fn on_devices(situation: &Situation<'_>, stated: Option<&str>) -> Recognized {
+    let lost: f64 = [Phase::Communication, Phase::Copy, Phase::Idle].into_iter().map(|phase| situation.phase_s(phase)).sum();
+    let own = if lost >= MATERIAL_EXCESS * situation.account.total_mean_s() { "busy_but_slow" } else { "none" };
+    let stated = stated.and_then(|stated| IDS.iter().copied().find(|known| *known == stated)).filter(|id| *id != "none");
+    let runner_up = stated.filter(|stated| own != "none" && own != *stated).map(|_| own);
+    Recognized { id: stated.unwrap_or(own), runner_up, scope: Scope::Whole, stated: stated.is_some() }
 }
 
 /// The symptom in the other unit: the time to first token for the whole request, and the other way about.
@@ -98,14 +110,17 @@ fn decode_id(situation: &Situation<'_>) -> &'static str {
 
 /// The symptom as the report shows it.
 pub fn describe(situation: &Situation<'_>, recognized: &Recognized, loss_ns: i64) -> Symptom {
-    let vantage = if situation.account.vantage == "server" { "server" } else { "client" };
+    let vantage = if matches!(situation.account.vantage, "server" | "device") { situation.account.vantage } else { "client" };
     let typed = situation.account.vantage == "typed";
     let (quantity, value, floor) = match recognized.scope {
         _ if situation.account.unit == AccountUnit::Token => ("tpot", situation.account.total_mean_s(), situation.floors.total_s()),
-        _ if situation.account.unit == AccountUnit::Step => ("step_time", situation.account.total_mean_s(), situation.floors.total_s()),
+        _ if matches!(situation.account.unit, AccountUnit::Step | AccountUnit::DeviceStep) => {
+            ("step_time", situation.account.total_mean_s(), situation.floors.total_s())
+        }
         _ if situation.account.unit == AccountUnit::Prompt => {
             ("prefill_time", situation.account.total_mean_s(), situation.floors.total_s())
         }
+        _ if situation.account.unit == AccountUnit::Device => ("window", situation.account.total_mean_s(), situation.floors.total_s()),
         Scope::FirstToken => ("ttft", situation.account.first_token_mean_s(), situation.floors.first_token_s()),
         Scope::Whole => ("e2e", situation.account.total_mean_s(), situation.floors.total_s()),
     };
@@ -116,7 +131,12 @@ pub fn describe(situation: &Situation<'_>, recognized: &Recognized, loss_ns: i64
         stated: recognized.stated,
         population: Population {
             n: if typed { 0 } else { situation.account.n },
-            rule: if typed { format!("typical {}", situation.account.unit.as_str()) } else { "all".into() },
+            rule: match situation.account.unit {
+                unit if typed => format!("typical {}", unit.as_str()),
+                AccountUnit::DeviceStep => "all steps recorded, on each device".into(),
+                AccountUnit::Device => "all devices recorded".into(),
+                _ => "all".into(),
+            },
         },
         size: (!situation.account.is_empty()).then(|| SignalValue {
             signal: format!("{}.{quantity}{statistic}", if quantity == "step_time" { "engine" } else { vantage }),
@@ -124,7 +144,10 @@ pub fn describe(situation: &Situation<'_>, recognized: &Recognized, loss_ns: i64
             unit: "s".into(),
         }),
         reference: (!empty).then(|| Reference { value: floor, unit: "s".into(), from: situation.floors.from.into() }),
-        loss: (!empty && !typed).then(|| Quantity { value: loss_ns as f64 * 1e-9, unit: "request_s".into() }),
+        loss: (!empty && !typed).then(|| Quantity {
+            value: loss_ns as f64 * 1e-9,
+            unit: if situation.account.is_of_devices() { "device_s" } else { "request_s" }.into(),
+        }),
         runner_up: recognized.runner_up.map(Into::into),
         noun: noun(recognized, situation.floors.from, situation.account.unit),
     }
@@ -137,6 +160,7 @@ fn noun(recognized: &Recognized, reference: &str, unit: AccountUnit) -> String {
         (AccountUnit::Token, _) => "time per token",
         (AccountUnit::Step, _) => "step time",
         (AccountUnit::Prompt, _) => "prefill time",
+        (AccountUnit::DeviceStep | AccountUnit::Device, _) => return "the device time that does not compute".into(),
     };
     if reference == "whole" { format!("the {what}") } else { format!("the excess {what}") }
 }

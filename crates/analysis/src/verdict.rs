@@ -10,6 +10,8 @@ use crate::situation::Situation;
 use crate::symptom::{MATERIAL_EXCESS, Recognized};
 use crate::words::{self, count, percent, seconds};
 
+mod devices;
+
 /// A cause owns at least this share of the loss ...
 const OF_LOSS: f64 = 0.05;
 /// ... and at least this share of all the population's seconds in the unit ...
@@ -311,6 +313,9 @@ fn without_cause(
     recognized: &Recognized,
 ) -> Verdict {
     let account = &situation.account;
+    if account.is_of_devices() || devices::is_capture_pass(situation) {
+        return devices::without_cause(situation, answers, settlement);
+    }
     if account.is_empty() {
         return insufficient(nothing_measured(situation));
     }

@@ -4,6 +4,7 @@
 //! or under 3 %, is none.
 
 mod comparable;
+mod devices;
 mod measure;
 
 use capture::Capture;
@@ -28,7 +29,7 @@ pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Ve
         Some((finding.check.clone(), stated.change.instruction.clone()))
     });
     let (check, change) = stated.unwrap_or_default();
-    Verification { check, change, ..verification }
+    Verification { check, change, devices: devices::moved(before, after), ..verification }
 }
 
 fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: &Report) -> Verification {
@@ -52,7 +53,8 @@ fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: 
         return refuse(Outcome::Inconclusive, why, &id, changed, comparability);
     }
     let nothing = chosen.is_none() && changed.is_empty();
-    let hypothesis = chosen.unwrap_or_else(any_improvement);
+    let is_recorded = b.device_view.is_some() && b.client.is_empty() && b.engines.is_empty();
+    let hypothesis = chosen.unwrap_or_else(|| if is_recorded { devices::shorter_steps() } else { any_improvement() });
     let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, &b, &a)).collect();
     let (outcome, why) = if nothing {
         (Outcome::Inconclusive, "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string())
@@ -65,7 +67,7 @@ fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: 
 /// True when every source of one run is also the other's, byte for byte.
 fn same_evidence(before: &Capture, after: &Capture) -> bool {
     let hashes = |capture: &Capture| -> std::collections::BTreeSet<String> {
-        capture.manifest.sources.iter().map(|source| source.sha256.clone()).filter(|hash| !hash.is_empty()).collect()
+        capture.manifest.sources.iter().map(|source| source.hash.clone()).filter(|hash| !hash.is_empty()).collect()
     };
     let (b, a) = (hashes(before), hashes(after));
     !b.is_empty() && b == a
@@ -83,6 +85,7 @@ fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedS
         changed,
         predictions: Vec::new(),
         comparability,
+        devices: Vec::new(),
     }
 }
 
@@ -103,7 +106,16 @@ fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypot
 
 /// What anybody who changes a setting hopes for: the first token comes sooner and the whole request takes no longer.
 fn any_improvement() -> Hypothesis {
-    let mut hypothesis = Hypothesis {
+    let why = "no hypothesis in the first report: a change is at least meant to help";
+    hoped(vec![
+        Movement::new("e2e.mean", "e2e mean", "s", Direction::Down, None).primary().refused(why).build(),
+        Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).guard().refused(why).build(),
+    ])
+}
+
+/// A hypothesis nobody stated, for whatever differs.
+fn hoped(predictions: Vec<Prediction>) -> Hypothesis {
+    Hypothesis {
         id: "none".into(),
         change: crate::contract::Change {
             flag: String::new(),
@@ -118,15 +130,9 @@ fn any_improvement() -> Hypothesis {
         risk: String::new(),
         rollback: String::new(),
         undo_if: String::new(),
-        predictions: Vec::new(),
+        predictions,
         throughput: String::new(),
-    };
-    let why = "no hypothesis in the first report: a change is at least meant to help";
-    hypothesis.predictions = vec![
-        Movement::new("e2e.mean", "e2e mean", "s", Direction::Down, None).primary().refused(why).build(),
-        Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).guard().refused(why).build(),
-    ];
-    hypothesis
+    }
 }
 
 fn changed_settings(before: &Evidence, after: &Evidence) -> Vec<ChangedSetting> {

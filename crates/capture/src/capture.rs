@@ -90,12 +90,12 @@ impl Capture {
 
     /// Adds what `source` contributed to the source of the same name, format and hash, or adds the source.
     fn continue_source(&mut self, source: Source) -> SourceIdx {
-        let same = |known: &Source| (&known.name, &known.format, &known.sha256) == (&source.name, &source.format, &source.sha256);
+        let same = |known: &Source| (&known.name, &known.format, &known.hash) == (&source.name, &source.format, &source.hash);
         let Some(at) = self.manifest.sources.iter().position(same) else {
             return self.add_source(source);
         };
         let known = &mut self.manifest.sources[at];
-        known.byte_count = if source.sha256.is_empty() {
+        known.byte_count = if source.hash.is_empty() {
             known.byte_count.saturating_add(source.byte_count) // a stream: every piece brings new bytes
         } else {
             known.byte_count.max(source.byte_count) // a file read in pieces
@@ -113,7 +113,7 @@ impl Capture {
         let mut order: Vec<u32> = (0..self.manifest.sources.len() as u32).collect();
         let key = |at: u32| {
             let source = &self.manifest.sources[at as usize];
-            (source.name.clone(), source.sha256.clone(), source.format.clone())
+            (source.name.clone(), source.hash.clone(), source.format.clone())
         };
         order.sort_by_key(|&at| key(at));
         let mut source_map = vec![SourceIdx::default(); order.len()];

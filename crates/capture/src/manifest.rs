@@ -82,11 +82,13 @@ pub struct Source {
     pub name: String,
     /// Format id of the importer that read it, `attachment` when none did.
     pub format: String,
-    /// SHA-256 of the bytes as found, lower-case hex.
-    pub sha256: String,
-    /// SHA-256 of the bytes once unpacked, lower-case hex; empty where not known.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub content_sha256: String,
+    /// Hash of the bytes as found: the algorithm, a colon, lower-case hex (`blake3:...`); bare hex is SHA-256, in captures of
+    /// earlier versions.
+    #[serde(alias = "sha256")]
+    pub hash: String,
+    /// Hash of the bytes once unpacked, likewise; empty where not known.
+    #[serde(alias = "content_sha256", skip_serializing_if = "String::is_empty")]
+    pub content_hash: String,
     /// Bytes as found.
     pub byte_count: u64,
     /// Rows it contributed.

@@ -102,8 +102,8 @@ impl Manifest {
     fn redact(&mut self, redaction: &Redaction<'_>) {
         for source in &mut self.sources {
             source.name = redaction.hash(&source.name);
-            source.sha256 = redaction.hash(&source.sha256);
-            source.content_sha256 = redaction.hash(&source.content_sha256);
+            source.hash = redaction.hash(&source.hash);
+            source.content_hash = redaction.hash(&source.content_hash);
             source.format = words::kept(&source.format).map_or_else(|| redaction.hash(&source.format), str::to_string);
         }
         for clock in &mut self.clocks {

@@ -3,8 +3,11 @@
 //! Each table is declared once; the macro writes its row type, its columns, and what storage and merging need
 //! (column access by name, name remapping, canonical order). Column order is sort order: time comes first.
 //! A default row knows nothing, so a reader names what its source tells; only `point_idx` must be set, since 0 is a point.
+//!
+//! One file though long: it is the one list of tables and columns, looked up rather than read.
 
 use crate::ids::{Name, SourceIdx};
+use crate::reorder::{Placed, append, reorder};
 
 /// A column, seen by storage.
 #[derive(Debug)]
@@ -170,6 +173,8 @@ macro_rules! tables {
             impl $table {
                 /// Appends a row.
                 pub fn push(&mut self, row: $row) { $(self.$column.push(row.$column);)+ }
+                /// Makes room for this many more rows.
+                pub fn reserve(&mut self, rows: usize) { $(self.$column.reserve_exact(rows);)+ }
                 /// Row `at`, copied out.
                 pub fn row(&self, at: usize) -> $row { $row { $($column: self.$column[at].clone(),)+ } }
                 /// All rows, copied out one by one.
@@ -189,12 +194,13 @@ macro_rules! tables {
                     if self.is_sorted() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
-                    $(self.$column = order.iter().map(|&at| std::mem::take(&mut self.$column[at as usize])).collect();)+
+                    let mut placed = Placed::default();
+                    $(reorder(&mut self.$column, &order, &mut placed);)+
                 }
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
                     $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
                 }
-                fn append(&mut self, other: Self) { $(self.$column.extend(other.$column);)+ }
+                fn append(&mut self, other: Self) { $(append(&mut self.$column, other.$column);)+ }
             }
         )+
 
@@ -497,7 +503,8 @@ tables! {
         /// Thread id.
         thread: u32,
         /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
-        /// profiler), `os` (calls of the operating system).
+        /// profiler), `os` (calls of the operating system), `sync` (a wait for the device as its driver records it, beside
+        /// the calls: it has a process and no thread).
         kind: Name,
         /// Name; calls without their version suffix.
         name: Name,

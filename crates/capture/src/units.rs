@@ -13,6 +13,8 @@ pub enum Unit {
     Byte,
     /// Bytes per second.
     BytePerSecond,
+    /// Floating point operations per second.
+    FlopPerSecond,
     /// Tokens.
     Token,
     /// Tokens per second.
@@ -48,6 +50,7 @@ impl Unit {
             Self::Second => "s",
             Self::Byte => "byte",
             Self::BytePerSecond => "byte/s",
+            Self::FlopPerSecond => "flop/s",
             Self::Token => "token",
             Self::TokenPerSecond => "token/s",
             Self::Request => "request",
@@ -155,6 +158,9 @@ const SPELLINGS: &[(&str, Unit, f64)] = &[
     ("GiB/s", Unit::BytePerSecond, 1_073_741_824.0),
     ("Gb/s", Unit::BytePerSecond, 1.25e8),
     ("Gbit/s", Unit::BytePerSecond, 1.25e8),
+    ("flop/s", Unit::FlopPerSecond, 1.0),
+    ("GFLOP/s", Unit::FlopPerSecond, 1e9),
+    ("TFLOP/s", Unit::FlopPerSecond, 1e12),
     ("token", Unit::Token, 1.0),
     ("tokens", Unit::Token, 1.0),
     ("tok", Unit::Token, 1.0),

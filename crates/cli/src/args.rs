@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{capture, completions, diagnose, explain, ledger, signals, triage, verify};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, signals, triage, verify};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Verify(verify::Args),
     Triage(triage::Args),
     Ledger(ledger::Args),
+    Export(export::Args),
+    Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),
     Completions(completions::Args),

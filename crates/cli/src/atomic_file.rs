@@ -4,18 +4,23 @@
 //! (`/dev/stdout`, `>(...)`) cannot be renamed onto and are written directly.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 /// Writes `bytes` to `path`, replacing a regular file there.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    write_with(path, |out| out.write_all(bytes))
+}
+
+/// Writes to `path` what `fill` writes, piece by piece, replacing a regular file there.
+pub(crate) fn write_with<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> anyhow::Result<T> {
     let target = final_target(path);
     let written = match fs::metadata(&target) {
         Ok(found) if found.is_dir() => Err(io::Error::new(io::ErrorKind::IsADirectory, "expected a file name, found a folder")),
-        Ok(found) if !found.is_file() => write_directly(&target, bytes),
-        _ => write_beside(&target, bytes),
+        Ok(found) if !found.is_file() => write_directly(&target, fill),
+        _ => write_beside(&target, fill),
     };
     written.with_context(|| format!("could not write `{}`", path.display()))
 }
@@ -25,16 +30,14 @@ fn final_target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-fn write_directly(target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(target)?;
-    file.write_all(bytes)?;
-    file.flush()
+fn write_directly<T>(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+    through_buffer(OpenOptions::new().write(true).open(target)?, fill).map(|(written, _)| written)
 }
 
-fn write_beside(target: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_beside<T>(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
     let name = target.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "expected a file name"))?;
     let temporary = target.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-    let written = fill(&temporary, bytes).and_then(|()| fs::rename(&temporary, target));
+    let written = through_disk(&temporary, fill).and_then(|written| fs::rename(&temporary, target).map(|()| written));
     if written.is_err() {
         // The first error is the one worth telling.
         let _ = fs::remove_file(&temporary);
@@ -42,10 +45,17 @@ fn write_beside(target: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-fn fill(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+fn through_disk<T>(temporary: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+    let (written, file) = through_buffer(File::create(temporary)?, fill)?;
+    file.sync_all()?;
+    Ok(written)
+}
+
+fn through_buffer<T>(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<(T, File)> {
+    let mut buffered = BufWriter::with_capacity(1 << 18, file);
+    let written = fill(&mut buffered)?;
+    let file = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok((written, file))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! One file per verb; here only which one runs.
 
+pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod completions;
 pub(crate) mod diagnose;
 pub(crate) mod explain;
+pub(crate) mod export;
 pub(crate) mod ledger;
 pub(crate) mod signals;
 pub(crate) mod triage;
@@ -22,6 +24,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Verify(args) => verify::run(args, &screen),
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),
         Command::Signals(args) => signals::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,7 +1,8 @@
 //! Where an answer may be written: never over evidence, never over what somebody else wrote.
 //!
 //! Asked before anything is read, so that a typo costs nothing. Pages may replace pages of this program, captures replace
-//! captures; neither may lie inside an input, since the next run would read its own answer as evidence.
+//! captures, exports only what a person says; none may lie inside an input, since the next run would read its own answer as
+//! evidence.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -38,6 +39,43 @@ pub(crate) fn check_capture<'a>(path: &Path, inputs: impl IntoIterator<Item = &'
     refuse_nowhere(path)?;
     if path.symlink_metadata().is_ok() {
         capture::store::check_place(path).with_context(|| format!("`{}` is not overwritten", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Refuses a place where an export would destroy or join evidence, or what is there already unless that is wanted.
+pub(crate) fn check_export<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a OsString>, may_replace: bool) -> anyhow::Result<()> {
+    refuse_evidence(path, inputs)?;
+    refuse_nowhere(path)?;
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    if found.is_dir() {
+        bail!("`{}` is a folder; name a file in it to write to", path.display());
+    }
+    if found.is_file() && found.len() > 0 && !may_replace {
+        bail!("`{}` exists and is not overwritten; name another file, or add --force", path.display());
+    }
+    Ok(())
+}
+
+/// The same for a folder of files.
+pub(crate) fn check_export_folder<'a>(
+    path: &Path,
+    inputs: impl IntoIterator<Item = &'a OsString>,
+    may_replace: bool,
+) -> anyhow::Result<()> {
+    refuse_evidence(path, inputs)?;
+    refuse_nowhere(path)?;
+    if capture::store::is_capture(path) {
+        bail!("`{}` is a capture, so nothing is written into it; name another folder", path.display());
+    }
+    let Ok(mut entries) = fs::read_dir(path) else {
+        return match path.symlink_metadata() {
+            Ok(_) => bail!("`{}` exists and is not a folder that can be read", path.display()),
+            Err(_) => Ok(()),
+        };
+    };
+    if entries.next().is_some() && !may_replace {
+        bail!("`{}` is not empty, so nothing is written into it; name another folder, or add --force", path.display());
     }
     Ok(())
 }

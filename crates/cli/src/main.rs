@@ -2,6 +2,8 @@
 //!
 //! Nothing is decided here but where evidence comes from, where answers go and the exit code ([`exit`]).
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod args;
 mod atomic_file;
 mod commands;

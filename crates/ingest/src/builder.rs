@@ -9,6 +9,7 @@ use capture::{Capture, Log, Name, Request, Sample, Setting, Severity, Source, So
 use crate::formats::chunks::{self, Kept};
 use crate::input::Finished;
 use crate::json::JsonError;
+use crate::options::Options;
 
 /// `point_idx` of rows outside a sweep.
 pub(crate) use capture::ids::NO_POINT;
@@ -150,6 +151,10 @@ pub(crate) struct Builder<'a> {
     pub(crate) chunks: Kept,
     /// Most request rows kept of this source.
     pub(crate) max_requests: usize,
+    /// See [`Options::host_frames`](crate::Options::host_frames).
+    pub(crate) host_frames: bool,
+    /// See [`Options::threads`](crate::Options::threads).
+    pub(crate) threads: usize,
     requests_left_out: u64,
     name: String,
     idx: SourceIdx,
@@ -168,6 +173,8 @@ impl<'a> Builder<'a> {
             facts: Facts::default(),
             chunks: Kept::default(),
             max_requests: MAX_REQUESTS,
+            host_frames: false,
+            threads: 0,
             requests_left_out: 0,
             name: name.to_string(),
             idx,
@@ -175,6 +182,14 @@ impl<'a> Builder<'a> {
             refusal: None,
             damaged: false,
         }
+    }
+
+    /// Takes the limits and wishes of an import.
+    pub(crate) fn obey(mut self, options: &Options<'_>) -> Self {
+        self.max_requests = options.max_requests;
+        self.host_frames = options.host_frames;
+        self.threads = options.threads;
+        self
     }
 
     /// The source's name.
@@ -334,8 +349,8 @@ impl<'a> Builder<'a> {
         let rows: usize = self.capture.tables.row_counts().iter().map(|(_, rows)| rows).sum();
         let damaged = self.damaged;
         let row = self.source_row();
-        row.sha256.clone_from(&finished.sha256);
-        row.content_sha256.clone_from(&finished.content_sha256);
+        row.hash.clone_from(&finished.hash);
+        row.content_hash.clone_from(&finished.content_hash);
         row.byte_count = finished.byte_count;
         row.row_count = rows as u64;
         row.damaged = damaged;

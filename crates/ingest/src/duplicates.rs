@@ -106,7 +106,7 @@ impl Seen {
 
 /// The hashes by which a source can be recognized; a stream has none.
 fn hashes(source: &capture::Source) -> impl Iterator<Item = &str> {
-    [source.content_sha256.as_str(), source.sha256.as_str()].into_iter().filter(|hash| !hash.is_empty())
+    [source.content_hash.as_str(), source.hash.as_str()].into_iter().filter(|hash| !hash.is_empty())
 }
 
 /// Tells that a source was left out.

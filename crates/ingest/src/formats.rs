@@ -10,6 +10,7 @@ mod bench_result;
 pub(crate) mod chunks;
 mod client_jsonl;
 mod client_row;
+mod collective_kernels;
 mod command_txt;
 mod dcgmi_dmon;
 mod device_rows;
@@ -20,18 +21,22 @@ mod guidellm_json;
 mod host_jsonl;
 mod inference_perf_json;
 pub(crate) mod json_lines;
+mod kineto_json;
 mod log_clock;
 mod metric_objects;
 mod nginx_conf;
+mod nsys_sqlite;
 mod nvidia_smi_csv;
 mod nvidia_smi_dmon;
 pub(crate) mod observations_toml;
 mod otlp_json;
 mod perf_analyzer_json;
+mod perfetto_trackevent;
 pub(crate) mod prometheus_text;
 mod proxy_jsonl;
 mod pyspy_dump;
 mod pyspy_raw;
+mod rocprofv3_json;
 mod sglang_bench_jsonl;
 mod stack_parts;
 mod vllm_bench_json;
@@ -127,7 +132,11 @@ pub(crate) const FORMATS: &[Format] = &[
     dcgmi_dmon::FORMAT,
     pyspy_raw::FORMAT,
     pyspy_dump::FORMAT,
+    nsys_sqlite::FORMAT,
+    rocprofv3_json::FORMAT,
+    perfetto_trackevent::FORMAT,
     otlp_json::FORMAT,
+    kineto_json::FORMAT,
     command_txt::FORMAT,
     observations_toml::FORMAT,
     engine_log::FORMAT,

@@ -156,9 +156,29 @@ pub fn pyspy_dump(data: &[u8]) {
     run("pyspy_dump", data);
 }
 
+/// Nsight Systems exports.
+pub fn nsys_sqlite(data: &[u8]) {
+    run("nsys_sqlite", data);
+}
+
+/// rocprofv3's JSON.
+pub fn rocprofv3_json(data: &[u8]) {
+    run("rocprofv3_json", data);
+}
+
+/// Perfetto traces.
+pub fn perfetto_trackevent(data: &[u8]) {
+    run("perfetto_trackevent", data);
+}
+
 /// OTLP traces as JSON.
 pub fn otlp_json(data: &[u8]) {
     run("otlp_json", data);
+}
+
+/// Traces of PyTorch's profiler.
+pub fn kineto_json(data: &[u8]) {
+    run("kineto_json", data);
 }
 
 /// Command lines.
@@ -217,7 +237,11 @@ pub const ALL: &[(&str, Target)] = &[
     ("dcgmi_dmon", dcgmi_dmon),
     ("pyspy_raw", pyspy_raw),
     ("pyspy_dump", pyspy_dump),
+    ("nsys_sqlite", nsys_sqlite),
+    ("rocprofv3_json", rocprofv3_json),
+    ("perfetto_trackevent", perfetto_trackevent),
     ("otlp_json", otlp_json),
+    ("kineto_json", kineto_json),
     ("command_txt", command_txt),
     ("observations_toml", observations_toml),
     ("attachment", attachment),

@@ -1,14 +1,22 @@
-//! One source as a stream of bytes: hashed as found, unpacked if it is gzip, bounded in memory and size.
+//! One source as a stream of bytes: hashed as found, unpacked if it is gzip or zstd, bounded in memory and size.
 //!
 //! [`Input`] never fails. Damage ends the stream and is kept as [`Damage`] for the issue row, so that every importer
 //! reads up to the damage without doing anything for it.
 
-use std::io::{self, BufRead, BufReader, Read};
+mod file;
+mod hash;
+mod raw;
+mod stream;
 
-use flate2::read::MultiGzDecoder;
-use sha2::{Digest, Sha256};
+use std::io::{self, BufRead, Read};
+use std::path::Path;
 
 use crate::options::Options;
+
+pub(crate) use file::RegularFile;
+pub(crate) use hash::ContentHash;
+use raw::Raw;
+use stream::Stream;
 
 /// Bytes offered to the sniffers.
 const HEAD_BYTES: usize = 64 << 10;
@@ -16,10 +24,6 @@ const HEAD_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes read at a time within the head.
 const FIRST_BLOCK_BYTES: usize = 8 << 10;
-/// A gzip source may always unpack to this much; beyond it the ratio cap holds.
-const RATIO_FREE_BYTES: u64 = 64 << 20;
-/// Highest believable compression. Repetitive scrapes reach about 100, a bomb of zeros 1,030.
-const RATIO_CAP: u64 = 500;
 
 /// Why a stream ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,82 +34,6 @@ pub(crate) struct Damage {
     pub(crate) place: String,
     /// What was expected, what was found, what it means.
     pub(crate) sentence: String,
-}
-
-/// The source as found, hashed and counted.
-struct Raw<'a> {
-    inner: Box<dyn Read + 'a>,
-    peeked: Vec<u8>,
-    sha: Sha256,
-    byte_count: u64,
-    limit: u64,
-    failure: Option<io::Error>,
-    over_limit: bool,
-}
-
-impl Read for Raw<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.failure.is_some() || into.is_empty() {
-            return Ok(0);
-        }
-        let room = self.limit.saturating_sub(self.byte_count);
-        let wanted = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        if wanted == 0 {
-            self.over_limit |= !self.peeked.is_empty() || matches!(self.inner.read(&mut [0]), Ok(1));
-            return Ok(0);
-        }
-        let got = if self.peeked.is_empty() {
-            self.read_inner(&mut into[..wanted])
-        } else {
-            let got = wanted.min(self.peeked.len());
-            into[..got].copy_from_slice(&self.peeked[..got]);
-            self.peeked.drain(..got);
-            got
-        };
-        self.sha.update(&into[..got]);
-        self.byte_count += got as u64;
-        Ok(got)
-    }
-}
-
-impl Raw<'_> {
-    fn read_inner(&mut self, into: &mut [u8]) -> usize {
-        loop {
-            match self.inner.read(into) {
-                Ok(got) => return got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.failure = Some(error);
-                    return 0;
-                }
-            }
-        }
-    }
-
-    fn peek_magic(&mut self) -> [u8; 2] {
-        while self.peeked.len() < 2 {
-            let mut byte = [0];
-            if self.read_inner(&mut byte) == 0 {
-                break;
-            }
-            self.peeked.push(byte[0]);
-        }
-        [self.peeked.first().copied().unwrap_or(0), self.peeked.get(1).copied().unwrap_or(0)]
-    }
-}
-
-enum Stream<'a> {
-    Plain(Raw<'a>),
-    Gzip(Box<MultiGzDecoder<BufReader<Raw<'a>>>>),
-}
-
-impl<'a> Stream<'a> {
-    fn raw(&self) -> &Raw<'a> {
-        match self {
-            Self::Plain(raw) => raw,
-            Self::Gzip(decoder) => decoder.get_ref().get_ref(),
-        }
-    }
 }
 
 /// One line of a source.
@@ -122,9 +50,10 @@ pub(crate) struct Line<'a> {
 /// What is known of a source once it has been read.
 #[derive(Clone, Debug)]
 pub(crate) struct Finished {
-    pub(crate) sha256: String,
+    /// Of the bytes as found.
+    pub(crate) hash: String,
     /// Of the bytes once unpacked.
-    pub(crate) content_sha256: String,
+    pub(crate) content_hash: String,
     pub(crate) byte_count: u64,
     pub(crate) damage: Option<Damage>,
     /// Lines over the limit: how many, number of the first.
@@ -145,26 +74,14 @@ pub(crate) struct Input<'a> {
     long_lines: Option<(u64, u64)>,
     damage: Option<Damage>,
     /// Of what a packed source unpacks to.
-    content: Sha256,
+    content: ContentHash,
+    file: Option<RegularFile>,
 }
 
 impl<'a> Input<'a> {
     /// Opens a source and reads its head.
     pub(crate) fn new(inner: Box<dyn Read + 'a>, options: &Options<'_>) -> Self {
-        let mut raw = Raw {
-            inner,
-            peeked: Vec::new(),
-            sha: Sha256::new(),
-            byte_count: 0,
-            limit: options.max_source_bytes,
-            failure: None,
-            over_limit: false,
-        };
-        let stream = if raw.peek_magic() == [0x1f, 0x8b] {
-            Stream::Gzip(Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, raw))))
-        } else {
-            Stream::Plain(raw)
-        };
+        let stream = Stream::new(Raw::new(inner, options.max_source_bytes));
         let mut input = Self {
             stream,
             window: Vec::new(),
@@ -177,13 +94,25 @@ impl<'a> Input<'a> {
             lines: 0,
             long_lines: None,
             damage: None,
-            content: Sha256::new(),
+            content: ContentHash::default(),
+            file: None,
         };
         while input.end < HEAD_BYTES && input.refill() {}
         if input.head().starts_with(b"\xef\xbb\xbf") {
             input.start = 3;
         }
         input
+    }
+
+    /// Says which file the source is, so that a format may read it at any place.
+    pub(crate) fn at_path(mut self, path: &Path) -> Self {
+        self.file = RegularFile::at(path, self.stream.raw().limit);
+        self
+    }
+
+    /// The file behind the source; `None` for a pipe, a packed file or bytes in memory.
+    pub(crate) fn regular_file(&self) -> Option<&RegularFile> {
+        self.file.as_ref().filter(|_| matches!(self.stream, Stream::Plain(_)))
     }
 
     /// The first bytes, unpacked.
@@ -251,6 +180,33 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Fills `into`, straight from the stream where the window is empty; less than its length only at the end.
+    pub(crate) fn fill(&mut self, into: &mut [u8]) -> usize {
+        let mut filled = into.len().min(self.end - self.start);
+        into[..filled].copy_from_slice(&self.window[self.start..self.start + filled]);
+        self.start += filled;
+        while filled < into.len() {
+            let got = self.read_stream(&mut into[filled..]);
+            if got == 0 {
+                break;
+            }
+            filled += got;
+        }
+        filled
+    }
+
+    /// True when nothing is left to be read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end && self.start == self.end
+    }
+
+    /// Puts bytes back, to be read again before all others.
+    pub(crate) fn unread(&mut self, bytes: &[u8]) {
+        self.window.splice(..self.start, bytes.iter().copied());
+        self.end = self.end - self.start + bytes.len();
+        self.start = 0;
+    }
+
     /// Reads one more block behind the window; false at the end of the stream.
     fn refill(&mut self) -> bool {
         if self.at_end {
@@ -266,67 +222,47 @@ impl<'a> Input<'a> {
         if self.window.len() < self.end + block {
             self.window.resize(self.end + block, 0);
         }
-        let into = &mut self.window[self.end..self.end + block];
-        let got = match &mut self.stream {
-            Stream::Plain(raw) => raw.read(into),
-            Stream::Gzip(decoder) => decoder.read(into),
-        };
-        let got = match got {
+        let mut window = std::mem::take(&mut self.window);
+        let got = self.read_stream(&mut window[self.end..self.end + block]);
+        self.window = window;
+        self.end += got;
+        got > 0
+    }
+
+    /// Reads the next bytes of the stream; 0 at its end.
+    fn read_stream(&mut self, into: &mut [u8]) -> usize {
+        if self.at_end {
+            return 0;
+        }
+        let got = match self.stream.read(into) {
             Ok(got) => got,
             Err(error) => {
-                self.gzip_damage(&error);
+                self.damage = Some(self.stream.damage(&error, self.decoded));
                 0
             }
         };
-        if matches!(self.stream, Stream::Gzip(_)) {
-            self.content.update(&self.window[self.end..self.end + got]);
+        if self.stream.is_packed() {
+            self.content.update(&into[..got]);
         }
-        self.end += got;
         self.decoded += got as u64;
         self.at_end = got == 0 || self.is_over_limit();
         if self.at_end {
             self.note_raw_damage();
         }
-        got > 0
+        got
     }
 
     fn is_over_limit(&mut self) -> bool {
-        let raw = self.raw_bytes();
-        let packed = matches!(self.stream, Stream::Gzip(_));
-        let bomb = packed && self.decoded > RATIO_FREE_BYTES && self.decoded / RATIO_CAP > raw;
-        if bomb {
-            self.damage = Some(Damage {
-                code: "gzip_bomb",
-                place: format!("byte {raw}"),
-                sentence: format!(
-                    "expected a compression ratio below {RATIO_CAP}, found {} bytes unpacked from {raw}; the rest is left out",
-                    self.decoded
-                ),
-            });
+        if let Some(bomb) = self.stream.bomb(self.decoded) {
+            self.damage = Some(bomb);
         } else if self.decoded >= self.max_decoded {
             self.damage = Some(Damage {
                 code: "source_too_large",
-                place: format!("byte {raw}"),
+                place: format!("byte {}", self.raw_bytes()),
                 sentence: format!("expected at most {} bytes unpacked; the rest is left out", self.max_decoded),
             });
         }
         self.damage.is_some()
-    }
-
-    fn gzip_damage(&mut self, error: &io::Error) {
-        let unread = match &self.stream {
-            Stream::Plain(_) => 0,
-            Stream::Gzip(decoder) => decoder.get_ref().buffer().len() as u64,
-        };
-        let raw = self.raw_bytes() - unread;
-        let truncated = error.kind() == io::ErrorKind::UnexpectedEof;
-        let (code, found) =
-            if truncated { ("truncated_gzip", "the file ends inside a member".to_string()) } else { ("damaged_gzip", format!("{error}")) };
-        self.damage = Some(Damage {
-            code,
-            place: format!("byte {raw}"),
-            sentence: format!("expected a complete gzip stream, found that {found}; {} bytes were unpacked before it", self.decoded),
-        });
     }
 
     fn note_raw_damage(&mut self) {
@@ -345,7 +281,7 @@ impl<'a> Input<'a> {
 
     /// Reads what is left for the hash and closes the source.
     pub(crate) fn finish(mut self) -> Finished {
-        let is_packed = matches!(self.stream, Stream::Gzip(_));
+        let is_packed = self.stream.is_packed();
         let told = self.damage.clone();
         if is_packed {
             loop {
@@ -355,23 +291,14 @@ impl<'a> Input<'a> {
                 }
             }
         }
-        let mut raw = match self.stream {
-            Stream::Plain(raw) => raw,
-            Stream::Gzip(decoder) => decoder.into_inner().into_inner(),
-        };
+        let mut raw = self.stream.into_raw();
         let mut scratch = std::mem::take(&mut self.window);
         scratch.resize(scratch.len().max(FIRST_BLOCK_BYTES), 0);
         while matches!(raw.read(&mut scratch), Ok(got) if got > 0) {}
-        let sha256 = hex(&raw.sha.finalize());
-        let content_sha256 = if is_packed { hex(&self.content.finalize()) } else { sha256.clone() };
-        Finished { sha256, content_sha256, byte_count: raw.byte_count, damage: told.or(self.damage), long_lines: self.long_lines }
+        let hash = raw.hash();
+        let content_hash = if is_packed { self.content.finish() } else { hash.clone() };
+        Finished { hash, content_hash, byte_count: raw.byte_count, damage: told.or(self.damage), long_lines: self.long_lines }
     }
-}
-
-/// Bytes as lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Never returns an error: damage ends the stream and is reported by [`Input::finish`].

@@ -41,6 +41,25 @@ impl<R: BufRead> Json<R> {
         Self { reader, offset: 0, depth: 0, token: Vec::new() }
     }
 
+    /// Says where in a longer text this one starts.
+    pub(crate) fn starting_at(mut self, offset: u64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// Offset in the text.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads an array with another parser: `read` gets the reader behind `[` and the offset there, and returns how many
+    /// bytes it took, up to `]`.
+    pub(crate) fn foreign_array(&mut self, read: impl FnOnce(&mut R, u64) -> u64) -> JsonResult<()> {
+        self.expect(b'[', "an array")?;
+        self.offset += read(&mut self.reader, self.offset);
+        self.expect(b']', "`]`")
+    }
+
     fn error<T>(&mut self, expected: &'static str) -> JsonResult<T> {
         let at_end = self.next_byte().is_none();
         Err(JsonError { offset: self.offset, expected, at_end })

@@ -28,6 +28,7 @@ mod read;
 mod replicas;
 mod secrets;
 mod shell;
+mod sqlite;
 mod stored;
 mod walk;
 

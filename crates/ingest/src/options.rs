@@ -28,6 +28,10 @@ pub struct Options<'a> {
     pub max_files: usize,
     /// Most request rows taken from one source; the rest is left out with an issue.
     pub max_requests: usize,
+    /// Takes every operator and Python frame of a trace, which are most of it; without, only those around waits and copies.
+    pub host_frames: bool,
+    /// Threads that parse one large trace; 0 for as many as there are cores.
+    pub threads: usize,
     /// Called after each source.
     pub progress: Option<&'a dyn Fn(Progress)>,
 }
@@ -35,11 +39,13 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     fn default() -> Self {
         Self {
-            max_source_bytes: 8 << 30,
+            max_source_bytes: 16 << 30,
             max_decoded_bytes: 16 << 30,
             max_line_bytes: 8 << 20,
             max_files: 100_000,
             max_requests: MAX_REQUESTS,
+            host_frames: false,
+            threads: 0,
             progress: None,
         }
     }
@@ -53,6 +59,8 @@ impl fmt::Debug for Options<'_> {
             .field("max_line_bytes", &self.max_line_bytes)
             .field("max_files", &self.max_files)
             .field("max_requests", &self.max_requests)
+            .field("host_frames", &self.host_frames)
+            .field("threads", &self.threads)
             .field("progress", &self.progress.is_some())
             .finish()
     }

@@ -85,8 +85,7 @@ pub fn read_bytes(name: &str, bytes: &[u8], options: &Options<'_>) -> Capture {
 pub(crate) fn read_as(format: &Format, name: &str, mut input: Input<'_>, options: &Options<'_>) -> Capture {
     let naming = naming::of(name);
     let context = Context { replica: naming.replica, scrape_time: naming.time, ..Context::default() };
-    let mut builder = Builder::new(&naming::source_name(name), format.id, &context);
-    builder.max_requests = options.max_requests;
+    let mut builder = Builder::new(&naming::source_name(name), format.id, &context).obey(options);
     (format.read)(&mut input, &mut builder);
     conclude(vec![builder.finish(&input.finish())])
 }
@@ -207,7 +206,7 @@ impl Reading<'_> {
         plan.retain(|planned| {
             let file = Some(planned).filter(|planned| is_hashed(planned)).and_then(|planned| File::open(&planned.found.path).ok());
             let Some(file) = file else { return true };
-            let hash = Input::new(Box::new(file), self.options).finish().content_sha256;
+            let hash = Input::new(Box::new(file), self.options).finish().content_hash;
             if let Some(first) = first.get(&hash) {
                 duplicates::tell(&mut self.total, &planned.found.name, first);
                 return false;
@@ -317,12 +316,11 @@ impl Reading<'_> {
         let Planned { found, format, context, kept } = planned;
         let opened = match kept {
             Some(input) => Ok(input),
-            None => File::open(&found.path).map(|file| Input::new(Box::new(file), self.options)),
+            None => File::open(&found.path).map(|file| Input::new(Box::new(file), self.options).at_path(&found.path)),
         };
         match opened {
             Ok(mut input) => {
-                let mut builder = Builder::new(&found.name, format.id, &context);
-                builder.max_requests = self.options.max_requests;
+                let mut builder = Builder::new(&found.name, format.id, &context).obey(self.options);
                 (format.read)(&mut input, &mut builder);
                 let finished = input.finish();
                 self.progress.bytes_done += finished.byte_count;
@@ -342,7 +340,7 @@ impl Reading<'_> {
         let replica = context.replica_setting();
         let time = if format.id == prometheus_text::FORMAT.id { context.scrape_time } else { ScrapeTime::Unknown };
         let meaning = format!("{} {} {time:?} {replica}", context.run_idx, format.id);
-        let hashes = [finished.content_sha256.as_str(), finished.sha256.as_str()];
+        let hashes = [finished.content_hash.as_str(), finished.hash.as_str()];
         let known = if built.refusal.is_some() { None } else { self.seen.first(hashes, &meaning, name) };
         if let Some(first) = known {
             duplicates::tell(&mut self.total, name, &first);

@@ -12,14 +12,13 @@ use std::collections::BTreeMap;
 
 use capture::{Capture, Severity};
 use hashbrown::HashMap;
-use sha2::{Digest, Sha256};
 
 pub use answer::AnswerError;
 pub use names::{StoredNames, read_names};
 
 use crate::builder::{Builder, Context};
 use crate::formats::prometheus_text::{self, StoredScrapes};
-use crate::input::{Finished, hex};
+use crate::input::{ContentHash, Finished};
 use crate::naming;
 
 /// Most samples held, of all targets together.
@@ -208,18 +207,18 @@ impl Target {
         self.samples.dedup_by_key(|(t_ns, series, _)| (*t_ns, *series));
         self.took.sort_by_key(|(t_ns, _)| *t_ns);
         self.took.dedup_by_key(|(t_ns, _)| *t_ns);
-        let mut sha = Sha256::new();
-        self.series.iter().for_each(|text| sha.update(text.as_bytes()));
+        let mut content = ContentHash::default();
+        self.series.iter().for_each(|text| content.update(text.as_bytes()));
         for (t_ns, series, value) in &self.samples {
-            sha.update(t_ns.to_le_bytes());
-            sha.update(series.to_le_bytes());
-            sha.update(value.to_bits().to_le_bytes());
+            content.update(&t_ns.to_le_bytes());
+            content.update(&series.to_le_bytes());
+            content.update(&value.to_bits().to_le_bytes());
         }
         let byte_count = (self.samples.len() * size_of::<(i64, u32, f64)>()) as u64;
         let scrapes = StoredScrapes { series: self.series, samples: self.samples, took: self.took, failed_count: self.failed_count };
         prometheus_text::read_stored(scrapes, builder);
-        let sha256 = hex(&sha.finalize());
-        Finished { content_sha256: sha256.clone(), sha256, byte_count, damage: None, long_lines: None }
+        let hash = content.finish();
+        Finished { content_hash: hash.clone(), hash, byte_count, damage: None, long_lines: None }
     }
 }
 

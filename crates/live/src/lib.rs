@@ -1,5 +1,5 @@
 //! Everything that touches a running system: reading `/metrics` over plain HTTP for a while, and asking a Prometheus
-//! server for what it stored.
+//! server for what it stored; and measuring the host at hand ([`bench`]).
 //!
 //! One request per connection, no redirects, no TLS, no compression asked for (gzip that comes anyway is unpacked): what is
 //! read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
@@ -10,6 +10,7 @@
 
 mod address;
 mod authorization;
+pub mod bench;
 mod fetch;
 mod interrupt;
 mod prometheus;

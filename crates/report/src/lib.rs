@@ -10,6 +10,8 @@
 
 pub mod clean;
 pub mod clock;
+mod device_words;
+pub mod exports;
 pub mod figures;
 mod phrases;
 pub mod views;

@@ -17,6 +17,7 @@ const VANTAGES: &[(&str, &str)] = &[
     ("comm", "collectives between devices"),
     ("proc", "a process or thread of the host"),
     ("host", "the machine"),
+    ("bench", "one operator alone on this host"),
     ("config", "effective settings"),
     ("model", "the served model"),
 ];

@@ -1,5 +1,7 @@
 //! Collectives that nothing overlaps carry the step.
 
+mod by_trace;
+
 use crate::arms::load_differs;
 use crate::change::{claims_on, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
@@ -34,7 +36,7 @@ check! {
     /// ## When this is wrong
     /// Ten to twenty percent is ordinary for sharded decode. Waiting inside the collective for one slow rank is
     /// `straggler_rank`; a link far below what it can do is `slow_interconnect`.
-    id: "exposed_communication", layer: Parallelism, rank: 64, phases: [Prefill, Decode], bound: "network", validated_on: "report", run: find,
+    id: "exposed_communication", layer: Parallelism, rank: 64, phases: [Prefill, Decode, Communication], bound: "network", validated_on: "report", run: find,
 }
 
 /// Sharded decode spends 10 to 20 % in collectives anyway (attribution, section 6); above a quarter they carry the step.
@@ -47,6 +49,9 @@ const MOST_OF_STEP: f64 = 0.5;
 const WORTH_IT: f64 = 0.10;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     if let Some(why) = without_collectives(situation) {
         return clear(vec![("devices", 1.0)], why);
     }

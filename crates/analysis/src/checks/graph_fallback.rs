@@ -1,5 +1,7 @@
 //! Decode steps that run kernel by kernel although graphs could replay them.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Change, Direction, Evidence, Hypothesis};
@@ -36,13 +38,19 @@ check! {
     /// ## When this is wrong
     /// Prefill steps, which no engine replays whole. Devices without graphs. Steps so long that launching hides behind them:
     /// at the memory's limit nothing is lost.
-    id: "graph_fallback", layer: Kernel, rank: 21, phases: [Decode], bound: "host", validated_on: "report", run: find,
+    id: "graph_fallback", layer: Kernel, rank: 21, phases: [Decode, Idle], bound: "host", validated_on: "report", run: find,
 }
 
 /// Engines whose decode steps are replayed from graphs by default.
 const REPLAYING: [&str; 6] = ["vllm", "sglang", "tensorrt-llm", "tokenspeed", "lmdeploy", "tgi"];
 
 fn find(situation: &Situation<'_>) -> Answer {
+    // What the configuration says is the reason; the trace alone shows only that nothing is replayed.
+    if not_replayed(situation).is_none()
+        && let Some(answer) = by_trace::answer(situation)
+    {
+        return answer;
+    }
     let arm = situation.evidence;
     if is_cpu(situation) {
         return clear(Vec::new(), "this device has no graphs to fall back from");

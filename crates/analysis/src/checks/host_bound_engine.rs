@@ -2,6 +2,8 @@
 //!
 //! One core at 100 % proves nothing: engines busy-poll. What counts is device time that is not used while requests run.
 
+mod by_trace;
+
 use crate::account::loaded_row;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
@@ -36,7 +38,7 @@ check! {
     /// ## When this is wrong
     /// Gaps between launches inside a step (`launch_bound_steps`), synchronizations (`unexpected_syncs`); CPUs taken by others
     /// (`cpu_starvation`); a device bound by bandwidth, beside a polling core.
-    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api], bound: "host", validated_on: "report", run: find,
+    id: "host_bound_engine", layer: Scheduling, rank: 50, phases: [Decode, Prefill, Api, Idle], bound: "host", validated_on: "report", run: find,
 }
 
 /// Gap over step from which it is material: at half of it, an asynchronous scheduler would gain less than two runs differ.
@@ -56,9 +58,16 @@ struct Host {
     /// Share of decode: low, middle, high; `None` where nothing sizes it.
     share: Option<[f64; 3]>,
     rows: Vec<Row>,
+    /// Claims and cost by a profiler's recording, where there is one.
+    recorded: Option<(Vec<Claim>, Option<Quantity>)>,
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
+    match by_trace::host(situation) {
+        Some(Ok(host)) => return Answer::Found(Box::new(found(situation, host))),
+        Some(Err(answer)) => return answer,
+        None => {}
+    }
     let found_in = gap(situation);
     if let Some(Err(share)) = found_in {
         return clear(vec![("gap_share", share)], format!("the gap between steps is {} of a step", percent(share)));
@@ -99,6 +108,7 @@ fn gap(situation: &Situation<'_>) -> Option<Result<Host, f64>> {
         return Some(Err(share));
     }
     Some(Ok(Host {
+        recorded: None,
         why: format!("{} pass between steps, {} of the time per token", seconds(gap_s), percent(share)),
         share: Some([0.8 * share, share, share]),
         rows: vec![figure("engine.host_gap", gap_s, "s", "as given"), figure("gap over time per token", share, "ratio", "as given")],
@@ -114,6 +124,7 @@ fn time_share(situation: &Situation<'_>) -> Option<Host> {
     let host = if device > 0.0 { host.max(1.0 - device).min(1.0) } else { host };
     let named: Vec<String> = parts.iter().map(|(part, share)| format!("{part} {}", percent(*share))).collect();
     (host >= HOST_SHARE).then(|| Host {
+        recorded: None,
         why: format!("{} of the serving time is not the device's ({})", percent(host), named.join(", ")),
         share: Some([0.6 * host, 0.9 * host, host]),
         rows: parts.iter().map(|(part, share)| figure(&format!("engine.time_share.{part}"), *share, "ratio", "as given")).collect(),
@@ -139,6 +150,7 @@ fn idle_device(situation: &Situation<'_>) -> Option<Host> {
         (None, core) => format!("the engine's main process uses {} of a core", percent(core.unwrap_or(1.0))),
     };
     Some(Host {
+        recorded: None,
         why: format!("the device is busy {} with {} requests running, and {who}", percent(busy), count(running)),
         share: Some([0.4 * (1.0 - busy), 0.8 * (1.0 - busy), 1.0 - busy]),
         rows: vec![figure("gpu.busy", busy, "ratio", "as given"), figure("engine.running", running, "request", "as given")],
@@ -163,6 +175,7 @@ fn arms(situation: &Situation<'_>) -> Option<Host> {
     let better = better_arm(situation, |arm| overlaps(arm) || more(arm))?;
     let saved = better.saved();
     Some(Host {
+        recorded: None,
         why: format!(
             "with {} the same load is {} times as fast ({})",
             if overlaps(better.arm) { "asynchronous scheduling" } else { "more API processes" },
@@ -175,13 +188,13 @@ fn arms(situation: &Situation<'_>) -> Option<Host> {
 }
 
 fn found(situation: &Situation<'_>, host: Host) -> Found {
-    let Host { why, share, rows } = host;
+    let Host { why, share, rows, recorded } = host;
     let decode_s = situation.phase_s(Phase::Decode);
-    let claims: Vec<Claim> = share
-        .filter(|_| decode_s > 0.0)
-        .map(|[lo, mid, hi]| Claim { phase: Phase::Decode, what: Extent::Fraction { lo, mid, hi }, basis: Basis::Typed })
-        .into_iter()
-        .collect();
+    let typed = share.filter(|_| decode_s > 0.0);
+    let (claims, cost) = recorded.unwrap_or_else(|| {
+        let claim = |[lo, mid, hi]: [f64; 3]| Claim { phase: Phase::Decode, what: Extent::Fraction { lo, mid, hi }, basis: Basis::Typed };
+        (typed.map(claim).into_iter().collect(), typed.map(|[_, mid, _]| Quantity { value: mid * decode_s, unit: "s".into() }))
+    });
     let gap_s = typical(situation.evidence, "engine.host_gap");
     let gap = Movement::new("engine.host_gap", "host gap", "s", Direction::Down, gap_s);
     let gap = match gap_s {
@@ -197,7 +210,7 @@ fn found(situation: &Situation<'_>, host: Host) -> Found {
     Found {
         summary: why.clone(),
         sentence: format!("The engine's host code holds the device: {why}."),
-        cost: share.filter(|_| decode_s > 0.0).map(|[_, mid, _]| Quantity { value: mid * decode_s, unit: "s".into() }),
+        cost,
         claims,
         evidence: rows,
         hypotheses: vec![hypothesis],

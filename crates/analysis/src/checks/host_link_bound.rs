@@ -1,5 +1,7 @@
 //! The device waits for bytes from host memory: weights, experts or cache that do not fit on it.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -32,7 +34,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A narrow link (x8, generation 3) that carries little: true and harmless, as loading is the only thing that waits.
-    id: "host_link_bound", layer: Hardware, rank: 32, phases: [Prefill, Decode], bound: "memory", validated_on: "report", run: find,
+    id: "host_link_bound", layer: Hardware, rank: 32, phases: [Prefill, Decode, Copy], bound: "memory", validated_on: "report", run: find,
 }
 
 /// Share of the link's rate from which steps wait for it. Transfers come in bursts between computations, so a one-second
@@ -50,6 +52,9 @@ const FASTEST_HOST: f64 = 500e9;
 const COMMON_HOST: f64 = 60e9;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     if is_cpu(situation) {
         return clear(Vec::new(), "no device that a host link feeds");

@@ -1,12 +1,14 @@
 //! The device waits for the host to launch the next kernel.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::Direction;
 use crate::device_remedy::{first_token_kept, hypothesis, moves, setting, token_falls};
 use crate::device_step::{claims, cost, decode_is_most, figure_of, is_cpu};
 use crate::graphs::not_replayed;
-use crate::launches::{LAUNCH_S, Launches};
+use crate::launches::Launches;
 use crate::phase::Phase;
 use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
@@ -29,7 +31,7 @@ check! {
     /// ## When this is wrong
     /// The host waits for the device (a sync) and launches late for that reason; there is no work; graphs replay the step
     /// and a trace shows the replay as one block.
-    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode], bound: "host", validated_on: "typed", run: find,
+    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode, Idle], bound: "host", validated_on: "typed", run: find,
 }
 
 /// Idle between launches below this share of a step is the grain of any engine.
@@ -38,6 +40,9 @@ const MATERIAL: f64 = 0.10;
 const STARVED_S: f64 = 20e-6;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     if is_cpu(situation) {
         return clear(Vec::new(), "nothing is launched on another device");
@@ -103,7 +108,7 @@ fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
     let Some(count) = launches.count else {
         return undecided(situation, &["kernel.launch_gap", "kernel.count_per_step"], "launches were not recorded", TRACE);
     };
-    let share = count * LAUNCH_S / launches.step_s;
+    let share = count * launches.launch_s() / launches.step_s;
     let margin = vec![("launches_over_step", share)];
     if let Some(idle) = idle_by_busy(situation, launches, count) {
         return Answer::Found(Box::new(found(situation, launches, [0.5 * idle, idle, idle], Basis::Bound, "gpu.busy")));
@@ -121,7 +126,7 @@ fn by_count(situation: &Situation<'_>, launches: &Launches) -> Answer {
     }
     // Between the driver's own cost and a framework's, and never all of the step: some of it is kernels.
     let ends = [0.25 * share.min(1.0), (0.7 * share).min(0.7), share.min(0.9)];
-    Answer::Found(Box::new(found(situation, launches, ends, Basis::Bound, "launches x 5 us over the step")))
+    Answer::Found(Box::new(found(situation, launches, ends, Basis::Bound, "launches x their cost over the step")))
 }
 
 /// A framework's dispatcher takes up to this many times the plain cost of a launch.
@@ -131,7 +136,7 @@ const DISPATCHER: f64 = 4.0;
 fn idle_by_busy(situation: &Situation<'_>, launches: &Launches, count: f64) -> Option<f64> {
     let idle = 1.0 - situation.evidence.figures.typical("gpu.busy")?;
     let per_launch = idle * launches.step_s / count;
-    let is_launching = (0.5 * LAUNCH_S..=DISPATCHER * LAUNCH_S).contains(&per_launch);
+    let is_launching = (0.5 * launches.launch_s()..=DISPATCHER * launches.launch_s()).contains(&per_launch);
     (decode_is_most(situation) && !launches.is_replayed() && idle >= HALF_IDLE && is_launching).then_some(idle)
 }
 

@@ -1,5 +1,7 @@
 //! Compilation or autotuning at run time, after the warm-up.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -29,7 +31,7 @@ check! {
     ///
     /// ## When this is wrong
     /// The first requests after a start: that is warm-up, and it ends.
-    id: "recompilation_stalls", layer: Kernel, rank: 20, phases: [Prefill, Decode], bound: "host", validated_on: "report", run: find,
+    id: "recompilation_stalls", layer: Kernel, rank: 20, phases: [Prefill, Decode, Idle], bound: "host", validated_on: "report", run: find,
 }
 
 /// A step this many times its median that takes as long as a compilation at least (half a second) is no batch effect: a
@@ -44,6 +46,9 @@ const COMPILE_S: f64 = 0.5;
 const MATERIAL: f64 = 0.02;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer @ Answer::Found(_)) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     let figures = &arm.figures;
     let hits = arm.growth("engine.recompile_limit_hits").or_else(|| figures.typical("engine.recompile_limit_hits")).unwrap_or(0.0);

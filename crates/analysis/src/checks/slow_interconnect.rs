@@ -1,5 +1,7 @@
 //! The link between devices does far less than it can, or the library does not use it.
 
+mod by_trace;
+
 use crate::arms::load_differs;
 use crate::change::{claims_on, cost_of, first_token_stays, hypothesis, of_action, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
@@ -29,7 +31,7 @@ check! {
     /// ## When this is wrong
     /// A warning about a transport that carries nothing per token (weights at start-up, a health check, a pipeline's hand-over),
     /// or small messages, which no link moves at its bandwidth.
-    id: "slow_interconnect", layer: Parallelism, rank: 63, phases: [Prefill, Decode], bound: "network", validated_on: "typed", run: find,
+    id: "slow_interconnect", layer: Parallelism, rank: 63, phases: [Prefill, Decode, Communication], bound: "network", validated_on: "typed", run: find,
 }
 
 /// Collectives below this share of a step are not worth repairing a link for.
@@ -38,6 +40,9 @@ const WORTH_IT: f64 = 0.10;
 const SPREAD: f64 = 1.05;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     if let Some(why) = without_collectives(situation) {
         return clear(vec![("devices", 1.0)], why);
     }

@@ -1,5 +1,7 @@
 //! One rank is always late, and all others wait for it inside the collectives.
 
+mod by_trace;
+
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_action, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
@@ -30,7 +32,7 @@ check! {
     ///
     /// ## When this is wrong
     /// Ranks that have more work, not less speed (`expert_imbalance`, `dp_lockstep`), and a slow link, which delays all alike.
-    id: "straggler_rank", layer: Parallelism, rank: 60, phases: [Prefill, Decode], bound: "hardware", validated_on: "typed", run: find,
+    id: "straggler_rank", layer: Parallelism, rank: 60, phases: [Prefill, Decode, Communication], bound: "hardware", validated_on: "typed", run: find,
 }
 
 /// The last rank behind the median by a tenth of the step (attribution, section 6: skew of a tenth of the call).
@@ -52,6 +54,9 @@ struct Late {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     if let Some(why) = without_collectives(situation) {
         return clear(vec![("devices", 1.0)], why);
     }

@@ -1,5 +1,7 @@
 //! Copies inside steps that nobody asked for.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -30,7 +32,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A transfer that is meant: KV blocks to another pool or to host memory, offloaded weights.
-    id: "unexpected_copies", layer: Kernel, rank: 31, phases: [Decode], bound: "memory", validated_on: "typed", run: find,
+    id: "unexpected_copies", layer: Kernel, rank: 31, phases: [Decode, Copy], bound: "memory", validated_on: "typed", run: find,
 }
 
 /// Copies of sampled tokens and small inputs stay below this share of a step.
@@ -39,6 +41,9 @@ const MATERIAL: f64 = 0.08;
 const WORDS: [&str; 3] = ["copy", "memcpy", "transpose"];
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     let Some(copies) = family(arm, &WORDS) else {
         return if is_cpu(situation) {

@@ -1,5 +1,7 @@
 //! The host waits for the device inside a step where the engine should run ahead.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -30,7 +32,7 @@ check! {
     /// ## When this is wrong
     /// Engines without run-ahead wait once per step for the sampled token by design; a host that has nothing to do waits
     /// for the device without any cost.
-    id: "unexpected_syncs", layer: Kernel, rank: 30, phases: [Decode], bound: "host", validated_on: "report", run: find,
+    id: "unexpected_syncs", layer: Kernel, rank: 30, phases: [Decode, Idle], bound: "host", validated_on: "report", run: find,
 }
 
 /// Idle after a wait below this share of a step is the grain of any engine (attribution, section 6).
@@ -41,6 +43,9 @@ const WORDS: [&str; 4] = ["synchron", ".item(", "tolist", " sync"];
 const LONG_WAIT: f64 = 0.15;
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let arm = situation.evidence;
     let figures = &arm.figures;
     if is_cpu(situation) {

@@ -53,7 +53,8 @@ impl IdleParts {
         self.host_ns + self.sync_ns + self.between_steps_ns + self.profiler_ns
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds the parts of another device or stretch.
+    pub fn add(&mut self, other: &Self) {
         self.launch_ns = self.launch_ns.saturating_add(other.launch_ns);
         self.host_ns = self.host_ns.saturating_add(other.host_ns);
         self.sync_ns = self.sync_ns.saturating_add(other.sync_ns);
@@ -74,6 +75,13 @@ pub struct Idle {
     /// Of it what is certain to be idle: stretches between two pieces of work of one stream, both launched in the
     /// recording. Elsewhere another recording may hold what ran.
     pub trusted: IdleParts,
+    /// Of the trusted time the host's part in stretches that began while the host sat in a synchronizing call: it had waited
+    /// for the device to run dry, so that nothing was queued behind. Part of host, sync, between steps or profiler above.
+    pub after_sync_ns: i64,
+    /// Number of those stretches.
+    pub after_sync_gaps: u64,
+    /// Of the trusted launch time what follows a late call: nothing was queued, so that the start of the work waited for too.
+    pub late_start_ns: i64,
     /// Stretches that ended since the host was late, not counting unlinked ones.
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
@@ -125,6 +133,12 @@ impl HostStates {
             *runs = intervals::union(std::mem::take(runs));
         }
         states
+    }
+
+    /// True when the host of `process` sits in a synchronizing call at that moment.
+    fn is_syncing(&self, process: (SourceIdx, u32), at: i64) -> bool {
+        let covers = |runs: &Vec<Run>| runs[..runs.partition_point(|run| run.0 <= at)].last().is_some_and(|run| run.1 >= at);
+        self.processes.get(process).map(|states| &states.sync).is_some_and(covers)
     }
 
     /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
@@ -207,6 +221,11 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched() && last.stream == event.stream {
             self.trusted.add(&parts);
+            self.late_start_ns = self.late_start_ns.saturating_add(if called > start { parts.launch_ns } else { 0 });
+            if called > start && host.is_syncing(timeline.calls.process(event.call), start) {
+                self.after_sync_ns = self.after_sync_ns.saturating_add(called - start);
+                self.after_sync_gaps += 1;
+            }
         }
     }
 

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::{DelayFigures, DeviceAccount, DeviceCategory, DevicePhase, DeviceUnit};
+use crate::contract::{DelayFigures, DeviceAccount, DeviceCategory, DeviceDimensions, DevicePhase, DeviceUnit};
 use crate::device::{DeviceView, IdleParts, LaneView};
+use crate::dimensions::{dimensions, sync_wait_ns};
+use crate::evidence::Evidence;
 
 /// One account per device.
-pub(crate) fn accounts(view: &DeviceView) -> Vec<DeviceAccount> {
-    view.lanes.iter().map(account).collect()
+pub(crate) fn accounts(evidence: &Evidence, view: &DeviceView) -> Vec<DeviceAccount> {
+    let sync_ns = sync_wait_ns(view);
+    view.lanes.iter().map(|lane| account(lane, dimensions(evidence, lane, sync_ns))).collect()
 }
 
-fn account(lane: &LaneView) -> DeviceAccount {
+fn account(lane: &LaneView, dimensions: DeviceDimensions) -> DeviceAccount {
     let sums = &lane.account;
     let delay = lane.launches.delay;
     DeviceAccount {
@@ -36,6 +39,7 @@ fn account(lane: &LaneView) -> DeviceAccount {
         idle: causes(&lane.idle.parts),
         trusted_idle: causes(&lane.idle.trusted),
         idle_is_reliable: lane.idle_is_reliable(),
+        dimensions,
         launch_delay: (delay.count > 0).then_some(DelayFigures { count: delay.count, p50_ns: delay.p50_ns, p99_ns: delay.p99_ns }),
         steps: lane
             .steps

@@ -35,6 +35,7 @@ pub(super) fn measure(evidence: &Evidence, signal: &str) -> Option<Measured> {
         "client.itl.p99" => slow_gaps(evidence, batches),
         "kv.preemptions.rate" => preemption_rate(evidence, batches),
         "engine.running.max" => level(evidence, "engine.running"),
+        "engine.step_time" | "kernel.time" | "kernel.launch_gap" => super::devices::measure(evidence, signal, batches),
         _ => from_histogram(evidence, signal.strip_suffix(".mean")?, batches),
     }
     .filter(|measured| measured.mean.is_finite())
@@ -77,7 +78,7 @@ fn p99(gaps: &[(i64, f64)]) -> f64 {
     sorted.get(at).copied().unwrap_or(0.0)
 }
 
-fn average(values: &[(i64, f64)], batches: usize) -> Option<Measured> {
+pub(super) fn average(values: &[(i64, f64)], batches: usize) -> Option<Measured> {
     if values.len() < 2 {
         return None;
     }

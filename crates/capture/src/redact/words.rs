@@ -17,6 +17,13 @@ const WORDS: &[&str] = &[
     // categories of device and host events
     "gemm", "attention", "elementwise", "norm", "copy", "memset", "communication", "moe", "sampling", "quantization", "reduction", "other",
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
+    "memcpy", "driver", "device_annotation", "overhead", "os", "allreduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
+    "gather", "scatter", "reduce", "barrier", "send", "recv", "bfloat16", "half", "float", "float8_e4m3fn", "float8_e5m2", "byte", "char",
+    "int", "long", "double", "bool", "nvidia", "amd", "intel", "meta",
+    "send_recv", "bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "u32", "i64", "u64",
+    // operators of a bench
+    "triad", "qkv", "q", "q_down", "q_up", "kv_down", "attention_out", "gate_up", "down", "head", "dtoh_pinned", "htod_pageable",
+    "dtoh_pageable",
     // throttle reasons
     "gpu_idle", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "power_cap", "thermal", "power", "none", "active", "heat", "brake",
@@ -40,11 +47,18 @@ const WORDS: &[&str] = &[
     "text_in_sweep", "too_large", "too_many_buckets", "too_many_files", "too_many_samples", "too_many_series", "truncated_gzip",
     "ttft_after_end", "type_conflict", "uneven_arrays", "unknown_key", "unknown_schema", "unknown_signal", "unknown_symptom",
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
-    "wrong_unit",
+    "wrong_unit", "damaged_events", "damaged_gzip", "damaged_zstd", "truncated_zstd", "zstd_bomb", "duplicate_events", "events_end_early",
+    "events_without_duration", "host_slowed_by_recording", "names_not_utf8", "no_device_events", "no_trace_events", "other_phases",
+    "profiler_message", "unknown_categories",
+    "changes_beside", "damaged_database", "damaged_pages", "devices_renumbered", "graphs_not_expanded", "impossible_correlation",
+    "names_left_out", "needs_a_file", "no_events", "open_ranges", "operators_left_out", "profiler_complaint", "read_failed",
+    "samples_averaged", "session_start_unknown", "short_calls_left_out", "tables_not_read", "too_many_events", "truncated_database",
+    "unknown_metrics", "unnamed_events", "unreadable_table", "damaged_packets", "damaged_trace", "ends_without_start", "packets_lost",
+    "packets_without_state",
     // engines and formats
     "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
-    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy",
+    "sglang_bench_jsonl", "nvidia_smi_csv", "guidellm_json", "genai_perf_json", "py_spy", "kineto_json", "nsys_sqlite", "rocprofv3_json", "perfetto_trackevent",
 ];
 
 /// Texts of the manifest that stay.
@@ -52,6 +66,8 @@ const PHRASES: &[&str] = &[
     "unix",
     "client monotonic",
     "log local time",
+    "nsys session",
+    "trace clock",
     "assumed",
     "log",
     "metrics",
@@ -130,7 +146,7 @@ pub(super) const VARIABLES: &[&str] =
     &["VLLM_", "SGLANG_", "GGML_", "CUDA_", "NCCL_", "OMP_", "MKL_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "NVIDIA_", "HIP_", "RCCL_"];
 
 /// Words of which a place in a file is made.
-pub(super) const PLACES: &[&str] = &["line", "byte", "scrape", "row", "request", "sample", "entry"];
+pub(super) const PLACES: &[&str] = &["line", "byte", "scrape", "row", "request", "sample", "entry", "page"];
 
 /// Values of settings that engines document, in lower case.
 #[rustfmt::skip]

@@ -54,3 +54,13 @@ fn of_triage() {
 fn of_ledger() {
     check(&["ledger"], &expect_file!["help/ledger.txt"]);
 }
+
+#[test]
+fn of_export() {
+    check(&["export"], &expect_file!["help/export.txt"]);
+}
+
+#[test]
+fn of_bench() {
+    check(&["bench"], &expect_file!["help/bench.txt"]);
+}

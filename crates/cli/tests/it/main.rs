@@ -4,10 +4,12 @@
 
 mod addresses;
 mod bad_input;
+mod bench;
 mod case;
 mod cases;
 mod commands;
 mod destinations;
+mod exports;
 mod first_screen;
 mod help;
 mod ledger;

@@ -442,14 +442,13 @@ pub(crate) fn read_scrapes(
     options: &crate::Options<'_>,
     builder: &mut Builder<'_>,
 ) -> crate::input::Finished {
-    use sha2::{Digest, Sha256};
     let mut parser = Parser::new(builder);
-    let mut sha = Sha256::new();
+    let mut content = crate::input::ContentHash::default();
     let mut byte_count = 0;
     let mut long_lines = None;
     let mut asked = 0u64;
     for scrape in scrapes {
-        sha.update(scrape.body);
+        content.update(scrape.body);
         byte_count += scrape.body.len() as u64;
         parser.close(builder);
         let mut input = Input::new(Box::new(scrape.body), options);
@@ -469,6 +468,6 @@ pub(crate) fn read_scrapes(
         long_lines = long_lines.or(input.finish().long_lines);
     }
     parser.finish(false, builder);
-    let sha256 = crate::input::hex(&sha.finalize());
-    crate::input::Finished { content_sha256: sha256.clone(), sha256, byte_count, damage: None, long_lines }
+    let hash = content.finish();
+    crate::input::Finished { content_hash: hash.clone(), hash, byte_count, damage: None, long_lines }
 }

@@ -21,11 +21,12 @@ fn samples() -> Vec<Vec<u8>> {
     let names = ["vllm-cpu/bench.json", "vllm-cpu/command.txt", "vllm-cpu/host.jsonl", "vllm-cpu/metrics.prom.gz", "vllm-cpu/proxy.jsonl"];
     let logs = ["vllm-cpu/server.log", "vllm-old/server.log", "speculation.log", "client.jsonl"];
     let telemetry = ["gpu/nvidia-smi.csv", "gpu/dmon.txt", "gpu/dcgmi-dmon.txt", "gpu/dcgm.prom", "spans/otlp.jsonl"];
+    let traces = ["traces/nsys_2026.sqlite", "traces/rocprofv3.json", "traces/rocprofv3.pftrace"];
     let stacks = ["stacks/py-spy-raw.txt", "stacks/py-spy-dump.txt", "stacks/py-spy-dump.json"];
     let engines =
         ["sglang.log", "llama_cpp.log", "tensorrt_llm.log", "tgi.log", "vllm_gpu.log", "nginx.conf", "sglang.prom", "tensorrt_llm.prom"];
     let engines = engines.map(|name| format!("engines/{name}"));
-    let names = names.iter().chain(&logs).chain(&telemetry).chain(&stacks).map(ToString::to_string);
+    let names = names.iter().chain(&logs).chain(&telemetry).chain(&stacks).chain(&traces).map(ToString::to_string);
     let mut samples: Vec<Vec<u8>> = names.chain(engines).map(|name| fs::read(data(&name)).unwrap()).collect();
     let results = fs::read_dir(data("load-results")).unwrap().map(|file| file.unwrap().path());
     samples.extend(results.collect::<std::collections::BTreeSet<_>>().into_iter().map(|path| fs::read(path).unwrap()));
@@ -34,6 +35,13 @@ fn samples() -> Vec<Vec<u8>> {
     let packed = fs::File::open(data("vllm-cpu/metrics.prom.gz")).unwrap();
     std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text).unwrap();
     samples.push(text[..20_000].to_vec());
+    // Traces, unpacked for the same reason; the shortest, since every format reads every sample.
+    for name in ["triton_example", "inference_2022"] {
+        let mut text = Vec::new();
+        let packed = fs::File::open(data(&format!("traces/{name}.json.gz"))).unwrap();
+        std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(packed), &mut text).unwrap();
+        samples.push(text);
+    }
     samples.push(
         concat!(
             r#"{"status":"success","data":["vllm:num_requests_running","up"]}"#,

@@ -236,7 +236,7 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
         expect![[r#"
             source runner.log attachment rows=1 unmapped=0
             runs=1 issues=1 attachments=1
-            ! note attachment runner.log [] x1 found a text log of no known engine; none of the 23 known formats fits; the file is kept as an attachment and not read
+            ! note attachment runner.log [] x1 found a text log of no known engine; none of the 27 known formats fits; the file is kept as an attachment and not read
         "#]],
     );
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod damage;
+mod device_traces;
 mod engines;
 mod evidence;
 mod fuzz;
@@ -13,6 +14,7 @@ mod hostile;
 mod load_results;
 mod load_results_damaged;
 mod logs;
+mod nsys;
 mod observations;
 mod order;
 mod registered;
@@ -23,3 +25,5 @@ mod spans;
 mod stacks;
 mod telemetry;
 mod text_metrics;
+mod traces;
+mod traces_damaged;

@@ -9,7 +9,7 @@ mod write;
 use analysis::contract::{Report, Status};
 
 use self::write::{Page, code, text};
-use crate::{figures, phrases};
+use crate::{device_words, figures, phrases};
 
 /// A diagnosis as GitHub Markdown.
 pub fn render(report: &Report) -> String {
@@ -117,11 +117,12 @@ fn write_account(page: &mut Page, report: &Report) {
             page.paragraph("The slowest requests are not split: nothing here splits their time.");
         }
     }
-    let rows = accounts.device.iter().map(|device| {
-        let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
-        let times = [device.window_ns, device.busy_ns, device.idle_ns].map(figures::nanoseconds);
-        let [window, busy_time, idle] = times;
-        vec![text(&device.device), text(&device.name), window, busy_time, figures::share(busy), idle]
+    let rows = accounts.device.iter().flat_map(|device| {
+        device_words::parts(device).into_iter().map(|part| {
+            let share = part.ns as f64 / device.window_ns.max(1) as f64;
+            let name = format!("{} {}", device.device, device.name);
+            vec![text(name.trim()), text(part.name), figures::nanoseconds(part.ns), figures::share(share), text(&part.remark)]
+        })
     });
-    page.section(2, "Devices", &["device", "name", "window >", "busy >", "busy share >", "idle >"], rows.collect());
+    page.section(2, "Devices", &["device", "part", "time >", "share >", ""], rows.collect());
 }

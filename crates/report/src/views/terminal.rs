@@ -6,6 +6,7 @@
 
 mod account;
 mod advice;
+mod devices;
 mod notes;
 pub(crate) mod screen;
 mod verdict;

@@ -1,6 +1,6 @@
 //! A verification as text: the outcome first, then prediction by prediction, then what was changed and compared.
 
-use analysis::contract::{Outcome, PredictionOutcome, Verification};
+use analysis::contract::{DeviceMovement, MovedPart, Outcome, PredictionOutcome, Verification};
 
 use super::terminal::TerminalOptions;
 use super::terminal::screen::{Screen, Style};
@@ -16,11 +16,40 @@ pub fn render(verification: &Verification, options: TerminalOptions) -> String {
     screen.blank();
     write_predictions(&mut screen, &verification.predictions);
     screen.blank();
+    write_devices(&mut screen, &verification.devices);
     let changed: Vec<String> = verification.changed.iter().map(changed).collect();
     screen.items("changed", changed.iter().map(String::as_str), "; ");
     let compared: Vec<String> = verification.comparability.iter().map(|item| clean::short(item, phrases::PHRASE_LIMIT)).collect();
     screen.items("checked", compared.iter().map(String::as_str), "; ");
     screen.finish()
+}
+
+/// Parts of a unit on the screen.
+const PARTS: usize = 4;
+
+/// What moved on each device per unit of work.
+fn write_devices(screen: &mut Screen, devices: &[DeviceMovement]) {
+    for device in devices {
+        let [before, after] = device.mean_s;
+        let growth = if before > 0.0 { format!(" ({:+.1} %)", 100.0 * (after / before - 1.0)) } else { String::new() };
+        let title = format!(
+            "device {}, per unit of work ({}): {} -> {}{growth}",
+            clean::name(&device.device, 20),
+            clean::short(&device.unit, phrases::NAME_LIMIT),
+            figures::seconds(before),
+            figures::seconds(after)
+        );
+        screen.text(&title, Style::Plain);
+        let mut rows: Vec<&MovedPart> = device.rows.iter().filter(|row| row.before_s != row.after_s).collect();
+        rows.sort_by(|a, b| (b.after_s - b.before_s).abs().total_cmp(&(a.after_s - a.before_s).abs()));
+        for row in rows.into_iter().take(PARTS) {
+            let what = clean::short(&row.what, phrases::NAME_LIMIT);
+            screen.remark(2, &format!("{what}: {} -> {}", figures::seconds(row.before_s), figures::seconds(row.after_s)));
+        }
+    }
+    if !devices.is_empty() {
+        screen.blank();
+    }
 }
 
 /// The word for an outcome.

@@ -476,7 +476,21 @@ pub(crate) fn trace_only() -> Report {
         name: "NVIDIA B200".into(),
         window_ns: 84_487_178,
         busy_ns,
+        compute_ns: busy_ns,
         idle_ns: 84_487_178 - busy_ns,
+        idle: [("host".to_owned(), 84_000_000 - busy_ns), ("launch".to_owned(), 487_178)].into(),
+        idle_is_reliable: true,
+        gpu_events: 929,
+        kernels: 854,
+        categories: [("moe", 40), ("gemm", 35), ("attention", 25)]
+            .map(|(category, share)| DeviceCategory { category: category.into(), count: 200, total_ns: busy_ns * share / 100 })
+            .into(),
+        dimensions: DeviceDimensions {
+            utilization: busy_ns as f64 / 84_487_178.0,
+            not_recorded: vec!["gpu.sm_active".into(), "gpu.dram_active".into()],
+            launch_interval_ns: Some(90_000),
+            ..DeviceDimensions::default()
+        },
         ..DeviceAccount::default()
     };
     Report {

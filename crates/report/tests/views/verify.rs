@@ -50,6 +50,7 @@ pub(crate) fn confirmed() -> Verification {
             "offered rate 9.4 and 9.4 req/s".into(),
             "prompt lengths: KS distance 0.02".into(),
         ],
+        devices: Vec::new(),
     }
 }
 
@@ -153,6 +154,7 @@ fn runs_that_differ_in_more_than_the_change_are_not_comparable() {
         predictions: vec![],
         changed: vec![ChangedSetting { key: "config.max_model_len".into(), before: String::new(), after: "\u{1b}[2J8192".into() }],
         comparability: vec!["prompt lengths: KS distance 0.31".into()],
+        devices: Vec::new(),
         ..confirmed()
     };
     check(

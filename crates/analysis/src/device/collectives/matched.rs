@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capture::{Name, SourceIdx};
 
 use super::ops::op_of_kernel;
+use crate::device::few::Few;
 use crate::device::timeline::{Timeline, is_time};
 
 /// The part of one rank in a collective.
@@ -25,13 +26,14 @@ impl Piece<'_> {
     }
 }
 
-/// Collectives, each as its pieces of different lanes, and how they were matched.
-pub(super) fn instances<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>]) -> Option<(Vec<Vec<Piece<'c>>>, &'static str)> {
-    let (mut found, matched_by) = from_rows(timeline);
+/// Hands over collectives, each as its pieces of different lanes, and tells how they were matched. `kernels` are the places
+/// of communicating kernels in each lane.
+pub(super) fn instances<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>], mut take: impl FnMut(&[Piece<'c>])) -> &'static str {
+    let (found, matched_by) = from_rows(timeline);
+    found.iter().for_each(|pieces| take(pieces));
     let told: BTreeSet<(usize, i64)> = found.iter().flatten().map(|piece| (piece.lane, piece.start_ns)).collect();
-    let matched_by = if told.is_empty() { "overlap" } else { matched_by };
-    found.extend(by_overlap(from_kernels(timeline, kernels, &told)));
-    (!found.is_empty()).then_some((found, matched_by))
+    by_overlap(from_kernels(timeline, kernels, &told), take);
+    if told.is_empty() { "overlap" } else { matched_by }
 }
 
 /// Key of a collective within its group, and how it came to be.
@@ -105,17 +107,18 @@ fn from_kernels<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>], told: &BTreeS
 }
 
 /// Pieces of different lanes and one operation that run at the same time are one.
-fn by_overlap(pieces: Vec<Piece<'_>>) -> Vec<Vec<Piece<'_>>> {
-    let mut done: Vec<Vec<Piece<'_>>> = Vec::new();
-    let mut open: BTreeMap<&str, Vec<Piece<'_>>> = BTreeMap::new();
+fn by_overlap<'c>(pieces: Vec<Piece<'c>>, mut take: impl FnMut(&[Piece<'c>])) {
+    let mut open: Few<&str, Vec<Piece<'c>>> = Few::default();
     for piece in pieces {
-        let group = open.entry(piece.op).or_default();
+        let group = open.entry(piece.op, Vec::new);
         let first_end = group.iter().map(|known| known.end_ns).min().unwrap_or(i64::MAX);
         if !group.is_empty() && (piece.start_ns >= first_end || group.iter().any(|known| known.lane == piece.lane)) {
-            done.push(std::mem::take(group));
+            take(group);
+            group.clear();
         }
         group.push(piece);
     }
-    done.extend(open.into_values().filter(|group| !group.is_empty()));
-    done
+    for (_, group) in open.into_pairs().filter(|(_, group)| !group.is_empty()) {
+        take(&group);
+    }
 }

@@ -2,8 +2,10 @@
 
 use super::read::{host, largest_graph, level, setting};
 use super::{Asked, DEVICE_COUNTERS, DEVICE_TRACE, ENGINE_TRACE, question};
+use crate::device::LaneView;
 use crate::evidence::Series;
 use crate::hardware_bound::Hardware;
+use crate::on_device::OnDevice;
 use crate::phase::Phase;
 use crate::precedence::SHARING_ID;
 use crate::record;
@@ -55,9 +57,46 @@ question!(
                 tensor.map_or_else(String::new, |tensor| format!(", tensor_active {}", percent(tensor)))
             ),
         ),
-        _ => Asked::cannot_tell("needs sm_active, dram_active, tensor_active (DCGM profiling fields)"),
+        _ => recorded_waits(s).unwrap_or_else(|| Asked::cannot_tell("needs sm_active, dram_active, tensor_active (DCGM profiling fields)")),
     }
 );
+
+/// What the devices wait for, where a profiler recorded them and they compute less than half of the time.
+fn recorded_waits(situation: &Situation<'_>) -> Option<Asked> {
+    let device = OnDevice::of(situation)?;
+    let share = |of: fn(&LaneView) -> i64| device.share(device.sum_ns(of));
+    let compute = share(|lane| lane.account.compute_ns);
+    let (copies, exchange) = (share(|lane| lane.account.exposed_copy_ns), share(|lane| lane.account.exposed_communication_ns));
+    let idle = share(|lane| lane.account.idle_ns);
+    (compute < 0.5).then(|| {
+        Asked::new(
+            "waiting",
+            format!(
+                "kernels compute {} of the time; idle {}, copies {}, exchange {}",
+                percent(compute),
+                percent(idle),
+                percent(copies),
+                percent(exchange)
+            ),
+        )
+    })
+}
+
+/// What leaves the devices idle, where a profiler recorded them.
+fn recorded_gaps(situation: &Situation<'_>) -> Option<Asked> {
+    let device = OnDevice::of(situation).filter(OnDevice::has_calls)?;
+    let syncs = device.syncs().unplanned_ns;
+    let parts = [
+        ("launches", device.late_launch_ns()),
+        ("syncs", syncs),
+        ("host", device.idle.between_steps_ns),
+        ("starts of kernels", device.queued_start_ns()),
+    ];
+    let (what, ns) = parts.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let share = device.share(ns);
+    let answer = if share < 0.03 { "none" } else { what };
+    Some(Asked::new(answer, format!("{} of the devices' time", percent(share))))
+}
 
 question!(
     GAPS,
@@ -66,6 +105,9 @@ question!(
     [("launch_bound_steps", "launches", "none"), ("unexpected_syncs", "syncs", "none"), ("host_bound_engine", "host", "none")],
     DEVICE_TRACE,
     |s, _| {
+        if let Some(asked) = recorded_gaps(s) {
+            return asked;
+        }
         let parts = [("launches", "kernel.launch_gap"), ("syncs", "kernel.sync_wait"), ("host", "engine.host_gap")];
         let known: Vec<(&str, f64)> = parts.iter().filter_map(|(what, signal)| Some((*what, level(s, signal)?))).collect();
         let Some(&(largest, time_s)) = known.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -88,6 +130,12 @@ question!(
         let batch = s.load.running_max;
         if s.evidence.settings.flag("config.enforce_eager") == Some(true) {
             return Asked::new("no", if s.subject.device == "CPU" { "a CPU backend has no graphs" } else { "enforce_eager is set" });
+        }
+        if let Some(device) = OnDevice::of(s) {
+            let (graph, all) =
+                device.view.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.account.graph_kernels, sum.1 + lane.account.kernels));
+            let share = graph as f64 / all.max(1) as f64;
+            return Asked::yes_no(share >= 0.5, format!("{} of the kernels come from a replay", percent(share)));
         }
         if let Some(share) = level(s, "kernel.graph_share") {
             return Asked::yes_no(share >= 0.9, format!("{} of the kernels come from a replay", percent(share)));

@@ -4,7 +4,7 @@ use analysis::contract::{Accounts, Report, RequestPart};
 
 use super::bars::{self, Segment};
 use super::build::{Html, element, section as titled, stacking, table, text_element};
-use crate::{clean, figures, phrases};
+use crate::{clean, device_words, figures, phrases};
 
 pub(super) fn section(report: &Report) -> Html {
     Html::join([requests(report), devices(&report.accounts)])
@@ -86,7 +86,7 @@ fn segments(parts: &[RequestPart], figure: impl Fn(&RequestPart) -> Option<(f64,
 
 /// The class that colors a part.
 fn class_of(part: &str) -> &'static str {
-    const CLASSES: [(&str, &str); 10] = [
+    const CLASSES: [(&str, &str); 14] = [
         ("client", "p-client"),
         ("transfer", "p-transfer"),
         ("gateway", "p-gateway"),
@@ -97,24 +97,53 @@ fn class_of(part: &str) -> &'static str {
         ("decode", "p-decode"),
         ("detokenize", "p-detokenize"),
         ("stream", "p-stream"),
+        ("compute", "p-decode"),
+        ("communication", "p-transfer"),
+        ("copies", "p-prefill"),
+        ("idle", "p-queue"),
     ];
     CLASSES.iter().find(|(name, _)| *name == part).map_or("p-unattributed", |(_, class)| class)
 }
 
-/// Busy and idle time of each device.
+/// Where the time of each device went.
 fn devices(accounts: &Accounts) -> Html {
-    let rows = accounts.device.iter().map(|device| {
-        let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
-        vec![
-            Html::text(&device.device),
-            Html::text(&device.name),
-            element("div", "scale", &bars::gauge("fill", busy, None)),
-            Html::text(&figures::share_cell(busy)),
-            Html::text(&figures::nanoseconds(device.busy_ns)),
-            Html::text(&figures::nanoseconds(device.idle_ns)),
-        ]
+    if accounts.device.is_empty() {
+        return Html::default();
+    }
+    let bars = accounts.device.iter().map(|device| {
+        let segments: Vec<Segment> = device_words::parts(device)
+            .into_iter()
+            .map(|part| {
+                let share = part.ns as f64 / device.window_ns.max(1) as f64;
+                Segment {
+                    class: class_of(part.name),
+                    share,
+                    label: format!("{} {}", part.name, figures::share(share)),
+                    hint: format!("{}: {}, {}", part.name, figures::nanoseconds(part.ns), figures::share(share)),
+                }
+            })
+            .collect();
+        let title = format!("{}, {}", device_words::title(device), figures::nanoseconds(device.window_ns));
+        Html::join([text_element("p", "bar-title", &title), bars::stacked(&segments, 1.0, "parts of a device's time")])
     });
-    titled("Devices", "", &table(&["device", "name", "", "busy >", "time >", "idle >"], rows.collect()))
+    let rows = accounts.device.iter().flat_map(|device| {
+        device_words::parts(device).into_iter().map(|part| {
+            let remark = Html::join([Html::markup(" "), text_element("small", "", &part.remark)]);
+            let key = Html::join([element("i", class_of(part.name), &Html::markup("")), Html::text(part.name), remark]);
+            let share = part.ns as f64 / device.window_ns.max(1) as f64;
+            vec![Html::text(&device.device), key, Html::text(&figures::nanoseconds(part.ns)), Html::text(&figures::share_cell(share))]
+        })
+    });
+    let remarks = accounts.device.iter().flat_map(device_words::remarks).map(|remark| text_element("p", "aside", &remark));
+    titled(
+        "Devices",
+        "as a profiler recorded them",
+        &Html::join([
+            element("div", "bars", &Html::join(bars)),
+            element("div", "account", &table(&["device", "part", "time >", "share >"], rows.collect())),
+            Html::join(remarks),
+        ]),
+    )
 }
 
 /// The ordered ceilings, each as a bar, with the present rate across them.

@@ -1,9 +1,10 @@
 //! Where the time went: the parts of a request with bars and, where request rows exist, the slow tail beside them.
 //!
-//! Neighbors of one layer below 2 % share a line. Without a request account the devices' busy and idle time stands here.
+//! Neighbors of one layer below 2 % share a line. Devices that were recorded stand below, in lines of the same form.
 
-use analysis::contract::{Accounts, DeviceAccount, Report, RequestPart, TailRule};
+use analysis::contract::{Accounts, Report, RequestPart, TailRule};
 
+use super::devices;
 use super::screen::{Screen, Style};
 use crate::wrap::NO_BREAK;
 use crate::{clean, figures, phrases};
@@ -18,10 +19,6 @@ const SMALL: f64 = 0.02;
 const SHARE: usize = 6;
 /// Bar cells of a whole, the most that fit are taken.
 const BARS: [usize; 5] = [20, 16, 12, 10, 8];
-/// Width of a device's times, spaces around them included.
-const DEVICE_TIMES: usize = 30;
-/// Devices on the screen.
-const DEVICES: usize = 8;
 
 /// Where the columns behind the seconds lie.
 #[derive(Clone, Copy)]
@@ -37,34 +34,43 @@ struct Columns {
 }
 
 /// One line of the table.
-struct Line {
-    label: String,
-    mean_s: f64,
-    share: f64,
-    tail_share: Option<f64>,
-    remark: String,
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) mean_s: f64,
+    pub(super) share: f64,
+    pub(super) tail_share: Option<f64>,
+    pub(super) remark: String,
 }
 
 pub(super) fn write(screen: &mut Screen, report: &Report) {
     let accounts = &report.accounts;
-    if accounts.request.is_empty() {
-        write_devices(screen, &accounts.device);
-        return;
+    if !accounts.request.is_empty() {
+        write_requests(screen, report);
     }
+    devices::write(screen, &accounts.device);
+}
+
+fn write_requests(screen: &mut Screen, report: &Report) {
+    let accounts = &report.accounts;
     let tail = accounts.tail_rule.as_ref().filter(|_| accounts.request.iter().any(|part| part.tail.is_some()));
     let tail_end = write_header(screen, report, tail);
     let lines = lines(&accounts.request);
-    let cells: Vec<String> = lines.iter().map(|line| figures::part_of(line.mean_s, whole_s(accounts), "s")).collect();
+    write_lines(screen, &lines, whole_s(accounts), tail_end);
+    if tail.is_none() {
+        screen.remark(2, "slowest requests not shown: nothing here splits their time");
+    }
+}
+
+/// Lines under one another: label, seconds, share, bar, remark, and the tail's share where there is a tail.
+pub(super) fn write_lines(screen: &mut Screen, lines: &[Line], whole_s: f64, tail_end: Option<usize>) {
+    let cells: Vec<String> = lines.iter().map(|line| figures::part_of(line.mean_s, whole_s, "s")).collect();
     let wide = cells.iter().map(|cell| clean::columns(cell)).max().unwrap_or(0);
     let label = lines.iter().map(|line| clean::columns(&line.label)).max().unwrap_or(0).max(PART[0]);
     let head = label + 3 + wide + SHARE + 2;
     let limit = tail_end.map_or(screen.width().min(WIDE), |end| end.saturating_sub(SHARE));
-    let columns = Columns { label, bar: bar_cells(&lines, limit.saturating_sub(head)), limit, tail_end };
+    let columns = Columns { label, bar: bar_cells(lines, limit.saturating_sub(head)), limit, tail_end };
     for (line, cell) in lines.iter().zip(&cells) {
         write_line(screen, line, &format!("{cell:>wide$}"), columns);
-    }
-    if tail.is_none() {
-        screen.remark(2, "slowest requests not shown: nothing here splits their time");
     }
 }
 
@@ -168,24 +174,5 @@ fn line(group: &[&RequestPart]) -> Line {
         share: group.iter().map(|part| part.share).sum(),
         tail_share: group.iter().any(|part| part.tail.is_some()).then(|| tail_share.sum()),
         remark: clean::short(&group[0].remark, phrases::NAME_LIMIT),
-    }
-}
-
-/// Busy and idle time of the devices, where no request was seen.
-fn write_devices(screen: &mut Screen, devices: &[DeviceAccount]) {
-    let Some(first) = devices.first() else { return };
-    screen.text(&format!("where {} went, per device", figures::nanoseconds(first.window_ns)), Style::Plain);
-    let label_wide = screen.width().saturating_sub(DEVICE_TIMES).min(24);
-    let full = screen.width().saturating_sub(label_wide + DEVICE_TIMES).min(BARS[0]);
-    for device in &devices[..devices.len().min(DEVICES)] {
-        let busy = device.busy_ns as f64 / device.window_ns.max(1) as f64;
-        let label = clean::name(&format!("{} {}", device.device, device.name), label_wide);
-        let pad = " ".repeat(label_wide.saturating_sub(clean::columns(&label)));
-        let times = format!("busy {:>4}  idle {:>8}", figures::share_cell(busy), figures::nanoseconds(device.idle_ns));
-        let bar = bar(busy, full, screen.blocks());
-        screen.row(&[(&format!("  {label}{pad}  {times}  "), Style::Plain), (&bar, Style::Plain)]);
-    }
-    if devices.len() > DEVICES {
-        screen.remark(2, &format!("and {} more devices", devices.len() - DEVICES));
     }
 }

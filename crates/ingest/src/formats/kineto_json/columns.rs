@@ -1,0 +1,317 @@
+//! Events to columns: each parser thread fills a set of its own, with times, names and numbers as the file has them.
+//!
+//! What the whole file tells (base time, process, rank) is not known here; `rows.rs` brings it in.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use capture::tables::{Collectives, DeviceEvent, DeviceEvents, HostEvent, HostEvents};
+use capture::{Name, SourceIdx};
+
+use super::args::Args;
+use super::category::Category;
+use super::enclosing::Candidates;
+use super::event::Event;
+use super::losses::Losses;
+use super::texts::{Texts, copy_name, number_of, without_address, without_version};
+use super::{collective, counters};
+
+/// Longest believable device work: longer ones are damage that would own all of a window.
+const MAX_WORK_NS: i64 = 3_600_000_000_000;
+/// Longest believable call or range.
+const MAX_HOST_NS: i64 = 24 * MAX_WORK_NS;
+
+/// What a reader is told before it starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) run_idx: u32,
+    pub(super) source_idx: SourceIdx,
+    /// Operators and frames become rows.
+    pub(super) host_frames: bool,
+    /// Operators and frames held for what encloses a call.
+    pub(super) max_candidates: usize,
+}
+
+/// Names of what told its vendor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) cuda: bool,
+    pub(super) hip: bool,
+    pub(super) xpu: bool,
+    pub(super) mtia: bool,
+    pub(super) calls: bool,
+}
+
+impl Seen {
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            cuda: self.cuda | other.cuda,
+            hip: self.hip | other.hip,
+            xpu: self.xpu | other.xpu,
+            mtia: self.mtia | other.mtia,
+            calls: self.calls | other.calls,
+        }
+    }
+}
+
+/// One value of a counter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CounterValue {
+    pub(super) t_ns: i64,
+    pub(super) device: u32,
+    pub(super) signal: &'static str,
+    pub(super) value: f64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) settings: Settings,
+    pub(super) texts: Texts,
+    pub(super) device: DeviceEvents,
+    pub(super) host: HostEvents,
+    pub(super) collectives: Collectives,
+    pub(super) counters: Vec<CounterValue>,
+    pub(super) candidates: Candidates,
+    pub(super) losses: Losses,
+    /// Host processes by the calls (or, without any, ranges) they made.
+    pub(super) processes: BTreeMap<(bool, u32), u64>,
+    pub(super) seen: Seen,
+    shape: String,
+}
+
+/// Start and end of an event, as the file has them.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start_ns: i64,
+    end_ns: i64,
+}
+
+impl Columns {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            texts: Texts::default(),
+            device: DeviceEvents::default(),
+            host: HostEvents::default(),
+            collectives: Collectives::default(),
+            counters: Vec::new(),
+            candidates: Candidates::new(settings.max_candidates),
+            losses: Losses::default(),
+            processes: BTreeMap::new(),
+            seen: Seen::default(),
+            shape: String::new(),
+        }
+    }
+
+    /// Takes an event that stands at `offset` of the file in `bytes`.
+    pub(super) fn add(&mut self, event: &Event<'_>, bytes: &[u8], offset: u64) {
+        let category = event.category();
+        match event.ph {
+            b'X' => {}
+            b'C' => return self.add_counter(event, category, bytes, offset),
+            b'B' | b'E' | b'b' | b'e' | b'n' => return self.losses.other_phases.add(offset),
+            _ => return,
+        }
+        match category {
+            Category::Skipped | Category::Counter => {}
+            Category::Unknown => {
+                if event.cat.is_some() {
+                    self.losses.unknown.add(offset);
+                }
+            }
+            Category::Op | Category::Frame => self.add_enclosing(event, category, offset),
+            Category::MtiaWork if memchr::memmem::find(event.name.raw, b"wait").is_some() => {
+                self.add_host(event, Category::Sync, bytes, offset);
+            }
+            Category::Kernel | Category::Memcpy | Category::Memset | Category::MtiaWork => {
+                self.add_device(event, category, bytes, offset);
+            }
+            _ => self.add_host(event, category, bytes, offset),
+        }
+    }
+
+    fn span(&mut self, event: &Event<'_>, longest_ns: i64, offset: u64) -> Option<Span> {
+        let start = super::scan::microseconds(event.ts);
+        let duration = event.dur.map_or(Some(0), super::scan::microseconds);
+        let span = start
+            .zip(duration)
+            .filter(|(_, duration)| (0..=longest_ns).contains(duration))
+            .and_then(|(start_ns, duration)| Some(Span { start_ns, end_ns: start_ns.checked_add(duration)? }));
+        if span.is_none() {
+            self.losses.impossible.add(offset);
+        }
+        span
+    }
+
+    fn args<'a>(&mut self, event: &Event<'_>, bytes: &'a [u8], offset: u64) -> Args<'a> {
+        let read = event.args.map_or(Ok(Args::default()), |at| Args::read(bytes, at));
+        read.unwrap_or_else(|_| {
+            self.losses.damaged.add(offset);
+            Args::default()
+        })
+    }
+
+    fn add_device(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+        if event.dur.is_none() {
+            return self.losses.without_duration.add(offset);
+        }
+        let Some(span) = self.span(event, MAX_WORK_NS, offset) else { return };
+        let args = self.args(event, bytes, offset);
+        let kind = match category {
+            Category::Memcpy => "memcpy",
+            Category::Memset => "memset",
+            _ => "kernel",
+        };
+        self.seen.mtia |= category == Category::MtiaWork;
+        let text = self.texts.text(event.name, &mut self.losses, offset);
+        let name = if category == Category::Memcpy { copy_name(&text) } else { text };
+        let name = self.texts.names.intern(&name);
+        let shape = self.shape(&args);
+        let row = DeviceEvent {
+            t_start_ns: span.start_ns,
+            t_end_ns: span.end_ns,
+            run_idx: self.settings.run_idx,
+            process: 0,
+            device: args.device.map_or_else(|| number_of(event.pid), fold),
+            stream: args.stream.map_or_else(|| number_of(event.tid), fold),
+            kind: self.texts.word(kind),
+            name,
+            shape,
+            correlation: args.correlation.filter(|id| *id > 0).map_or(0, fold),
+            graph: graph_node(args.graph_node),
+            byte_count: args.bytes.unwrap_or_default().max(0),
+            source_idx: self.settings.source_idx,
+        };
+        if category == Category::Kernel && args.collective.is_told() {
+            let told = collective::row(&args.collective, &row, &mut self.texts, &mut self.losses, offset);
+            self.collectives.push(told);
+        }
+        self.device.push(row);
+    }
+
+    /// Launch as text; only what is told.
+    fn shape(&mut self, args: &Args<'_>) -> Name {
+        self.shape.clear();
+        for (key, [x, y, z]) in [("grid", args.grid), ("block", args.block)] {
+            if x > 0 {
+                let _ = write!(self.shape, "{key}={x},{y},{z} ");
+            }
+        }
+        for (key, value) in [("regs", args.registers), ("smem", args.shared_memory)] {
+            if let Some(value) = value.filter(|_| !self.shape.is_empty()) {
+                let _ = write!(self.shape, "{key}={value} ");
+            }
+        }
+        self.texts.names.intern(self.shape.trim_end())
+    }
+
+    fn add_host(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+        let Some(span) = self.span(event, MAX_HOST_NS, offset) else { return };
+        let is_call = matches!(category, Category::Runtime | Category::Driver);
+        let is_annotation = matches!(category, Category::Annotation | Category::DeviceAnnotation);
+        let args = if is_annotation || category == Category::Overhead { Args::default() } else { self.args(event, bytes, offset) };
+        if is_call || category == Category::Annotation {
+            *self.processes.entry((!is_call, number_of(event.pid))).or_default() += 1;
+        }
+        let kind = match category {
+            Category::Runtime => "runtime",
+            Category::Driver => "driver",
+            Category::Sync => "sync",
+            Category::Overhead => "overhead",
+            Category::DeviceAnnotation => "device_annotation",
+            _ => "annotation",
+        };
+        let is_kind_told = category == Category::Sync && !args.sync_kind.raw.is_empty();
+        let text = self.texts.text(if is_kind_told { args.sync_kind } else { event.name }, &mut self.losses, offset);
+        let name = if is_call {
+            self.seen.calls = true;
+            self.seen.hip |= text.starts_with("hip");
+            self.seen.cuda |= text.starts_with("cu");
+            self.texts.names.intern(without_version(&text))
+        } else if is_annotation {
+            self.texts.names.intern(&crate::secrets::redact(&text))
+        } else {
+            self.texts.names.intern(&text)
+        };
+        let row = HostEvent {
+            t_start_ns: span.start_ns,
+            t_end_ns: span.end_ns,
+            run_idx: self.settings.run_idx,
+            process: 0,
+            thread: number_of(event.tid),
+            kind: self.texts.word(kind),
+            name,
+            correlation: args.correlation.filter(|id| *id > 0).map_or(0, fold),
+            source_idx: self.settings.source_idx,
+        };
+        self.seen.xpu |= event.cat.is_some_and(|cat| cat.starts_with(b"xpu"));
+        self.seen.mtia |= event.cat.is_some_and(|cat| cat.starts_with(b"mtia"));
+        self.host.push(row);
+    }
+
+    fn add_enclosing(&mut self, event: &Event<'_>, category: Category, offset: u64) {
+        // Until 2022 the steps of the profiler were operators.
+        if category == Category::Op && event.name.raw.starts_with(b"ProfilerStep#") {
+            return self.add_host(event, Category::Annotation, &[], offset);
+        }
+        let (Some(start_ns), Some(duration_ns)) = (super::scan::microseconds(event.ts), event.dur.and_then(super::scan::microseconds))
+        else {
+            return;
+        };
+        if !(0..=MAX_HOST_NS).contains(&duration_ns) || (!self.settings.host_frames && !self.candidates.wants(duration_ns)) {
+            return;
+        }
+        let text = self.texts.text(event.name, &mut self.losses, offset);
+        let name = self.texts.names.intern(without_address(&text));
+        let thread = number_of(event.tid);
+        if !self.settings.host_frames {
+            self.candidates.add(start_ns, duration_ns, thread, name, category == Category::Frame);
+            return;
+        }
+        let row = HostEvent {
+            t_start_ns: start_ns,
+            t_end_ns: start_ns.saturating_add(duration_ns),
+            run_idx: self.settings.run_idx,
+            thread,
+            kind: self.texts.word(if category == Category::Frame { "frame" } else { "op" }),
+            name,
+            source_idx: self.settings.source_idx,
+            ..HostEvent::default()
+        };
+        self.host.push(row);
+    }
+
+    fn add_counter(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+        if category != Category::Counter {
+            return;
+        }
+        let args = self.args(event, bytes, offset);
+        let name = self.texts.text(event.name, &mut self.losses, offset);
+        let value = std::str::from_utf8(args.value).ok().and_then(|text| text.parse::<f64>().ok()).filter(|value| value.is_finite());
+        let signal = counters::signal_of(&name);
+        match (signal, super::scan::microseconds(event.ts), value) {
+            (Some((signal, divisor)), Some(t_ns), Some(value)) => {
+                self.counters.push(CounterValue { t_ns, device: number_of(event.pid), signal, value: value / divisor });
+            }
+            _ => self.losses.unmapped_counters.add(offset),
+        }
+    }
+}
+
+/// A graph node's id, which holds the graph's in its upper half, in 32 bits; 0 stays 0, and no other id becomes it.
+fn graph_node(id: i64) -> u32 {
+    match id {
+        0 => 0,
+        id => fold(id).max(1),
+    }
+}
+
+/// An identifier in 32 bits: small ones stay as they are, -1 is the largest, and what is wider is mixed.
+pub(super) fn fold(id: i64) -> u32 {
+    let (low, high) = (id as u32, (id >> 32) as u32);
+    match high {
+        0 | u32::MAX => low,
+        high => low ^ high.wrapping_mul(0x9e37_79b1),
+    }
+}
