@@ -7,7 +7,9 @@ pub mod account;
 pub mod collectives;
 pub mod compare;
 pub mod copies;
+pub mod distribution;
 pub mod families;
+mod few;
 pub mod idle;
 pub mod intervals;
 pub mod kernels;
@@ -23,17 +25,22 @@ pub use account::{CategoryTotal, LaneAccount, Tally};
 pub use collectives::Collectives;
 pub use compare::{Comparison, compare};
 pub use copies::CopyFlow;
+pub use distribution::Distribution;
 pub use families::FamilyTotal;
 pub use idle::{Idle, IdleParts};
 pub use kernels::{Category, MatrixUnits};
-pub use launches::{CallTotal, CodeLoad, Distribution, Graphs, Launches, Pace};
+pub use launches::{CallTotal, CodeLoad, Graphs, Launches, Pace};
 pub use shown::shown;
 pub use steps::{LaneStep, LaneSteps, PhaseTotal, StepLabel, StepPhase, StepSource};
 pub use timeline::Timeline;
 pub use units::Unit;
 
+use copies::CopyTally;
+use families::FamilyTally;
+use few::Few;
 use idle::HostStates;
-use steps::Steps;
+use launches::LaunchTally;
+use steps::{Steps, StepsTally};
 
 /// Everything known of one device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,13 +112,14 @@ impl DeviceView {
         let steps = Steps::find(&timeline);
         let host = HostStates::read(&timeline, steps.host_runs());
         let pace = Pace::of(&timeline);
-        let lanes: Vec<LaneView> = timeline.lanes.iter().map(|lane| lane_view(&timeline, lane, &steps, &host, pace)).collect();
+        let lanes = timeline.lanes.iter().map(|lane| lane_view(&timeline, lane, &steps, &host, pace));
+        let (lanes, communication): (Vec<LaneView>, Vec<Vec<u32>>) = lanes.unzip();
         let kernels = lanes.iter().map(|lane| lane.account.kernels).sum();
         Some(Self {
             pace,
             calls: launches::call_totals(&timeline),
             code_loads: launches::code_loads(&timeline),
-            collectives: Collectives::read(&timeline),
+            collectives: Collectives::read(&timeline, &communication),
             annotated_steps: steps.steps.len() as u64,
             is_capture_pass: launches::is_capture_pass(&timeline, kernels),
             dropped_events: timeline.dropped,
@@ -137,12 +145,32 @@ impl DeviceView {
     }
 }
 
-fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host: &HostStates, pace: Pace) -> LaneView {
-    let account = LaneAccount::of(timeline, lane);
-    let idle = Idle::of(timeline, lane, host);
+/// Everything of one lane in one sweep, and the places of its communicating kernels.
+fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host: &HostStates, pace: Pace) -> (LaneView, Vec<u32>) {
+    let (mut account, mut idle, mut last) = (Tally::default(), Idle::default(), None);
+    let (mut families, mut launches) = (FamilyTally::new(timeline), LaunchTally::new(pace));
+    let (mut copies, mut steps) = (CopyTally::default(), StepsTally::new(timeline, host, steps));
+    let mut streams: Few<u32, i64> = Few::default();
+    let mut communication = Vec::new();
+    for (place, event) in timeline.events(lane).enumerate() {
+        account.add(&event);
+        idle.add(timeline, host, &mut last, event);
+        launches.add(timeline, &event);
+        copies.add(timeline, &event);
+        steps.add(&event);
+        if event.is_kernel() {
+            families.add(&event);
+            let on_stream = streams.entry(event.stream, || 0);
+            *on_stream = on_stream.saturating_add(event.duration_ns());
+        }
+        if event.class == timeline::Class::Communication {
+            communication.push(place as u32);
+        }
+    }
+    let (account, families) = (account.account(), families.families(timeline));
     assert_eq!(idle.parts.total_ns(), account.idle_ns, "the causes of idle time add up to it");
-    let families = families::families(timeline, lane, 0..lane.len());
-    LaneView {
+    let busiest = streams.into_pairs().max_by_key(|(stream, total_ns)| (*total_ns, std::cmp::Reverse(*stream)));
+    let view = LaneView {
         label: lane.label.clone(),
         device: lane.device,
         rank: lane.rank,
@@ -151,12 +179,13 @@ fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host
         vendor: lane.vendor.clone(),
         sm_count: lane.sm_count,
         bandwidth_bytes_per_s: lane.bandwidth_bytes_per_s,
-        launches: Launches::of(timeline, lane, pace),
-        copies: copies::copies(timeline, lane),
-        steps: LaneSteps::of(timeline, lane, steps, host),
-        unit: Unit::of(timeline, lane, &families, host),
+        launches: launches.launches(timeline, account.window_ns),
+        copies: copies.flows(timeline),
+        steps: steps.steps(),
+        unit: busiest.and_then(|(stream, _)| Unit::of(timeline, lane, stream, &families, host)),
         account,
         idle,
         families,
-    }
+    };
+    (view, communication)
 }

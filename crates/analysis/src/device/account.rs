@@ -58,11 +58,6 @@ pub struct LaneAccount {
 }
 
 impl LaneAccount {
-    /// The account of a whole lane.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane) -> Self {
-        Self::at(timeline, lane, 0..lane.len())
-    }
-
     /// The account of the events at some places of a lane.
     pub fn at(timeline: &Timeline<'_>, lane: &Lane, places: Range<usize>) -> Self {
         let mut tally = Tally::default();

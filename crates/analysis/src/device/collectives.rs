@@ -67,13 +67,13 @@ pub const STRAGGLES: f64 = 0.6;
 const FEWEST: u64 = 5;
 
 impl Collectives {
-    /// Reads them; nothing where no communication was recorded.
-    pub fn read(timeline: &Timeline<'_>) -> Option<Self> {
-        let (instances, matched_by) = matched::instances(timeline)?;
+    /// Reads them; nothing where no communication was recorded. `kernels` are the places of the communicating ones in each
+    /// lane.
+    pub fn read(timeline: &Timeline<'_>, kernels: &[Vec<u32>]) -> Option<Self> {
         let mut collectives = Self::default();
         let mut ranks: BTreeMap<usize, RankWait> = BTreeMap::new();
-        let mut ops: BTreeMap<(String, u32), (OpTotal, f64, i64)> = BTreeMap::new();
-        for pieces in &instances {
+        let mut ops: BTreeMap<(&str, u32), (OpTotal, f64, i64)> = BTreeMap::new();
+        let matched_by = matched::instances(timeline, kernels, |pieces| {
             let transfer_ns = pieces.iter().map(Piece::duration_ns).min().unwrap_or(0);
             if pieces.len() > 1 {
                 collectives.matched += 1;
@@ -82,6 +82,9 @@ impl Collectives {
                 collectives.unmatched += 1;
             }
             add_op(&mut ops, pieces, transfer_ns);
+        });
+        if ops.is_empty() {
+            return None;
         }
         collectives.matched_by = if collectives.matched > 0 { matched_by } else { "" };
         collectives.ops = ops
@@ -105,14 +108,14 @@ impl Collectives {
 
     /// Waiting as a share of the time in matched collectives, all ranks together.
     pub fn wait_share(&self) -> Option<f64> {
-        let time: i64 = self.ranks.iter().map(|rank| rank.time_ns).sum();
-        let wait: i64 = self.ranks.iter().map(|rank| rank.wait_ns).sum();
+        let sum = |part: fn(&RankWait) -> i64| self.ranks.iter().map(part).fold(0, i64::saturating_add);
+        let (time, wait) = (sum(|rank| rank.time_ns), sum(|rank| rank.wait_ns));
         (time > 0).then(|| wait as f64 / time as f64)
     }
 }
 
 /// Charges each rank its wait, and the one that arrived last by itself.
-fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces: &[Piece], transfer_ns: i64) {
+fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces: &[Piece<'_>], transfer_ns: i64) {
     let last_start = pieces.iter().map(|piece| piece.start_ns).max().unwrap_or(0);
     let together = pieces.iter().filter(|piece| piece.start_ns == last_start).count() > 1;
     for piece in pieces {
@@ -124,7 +127,7 @@ fn charge(ranks: &mut BTreeMap<usize, RankWait>, timeline: &Timeline<'_>, pieces
     }
 }
 
-fn add_op(ops: &mut BTreeMap<(String, u32), (OpTotal, f64, i64)>, pieces: &[Piece], transfer_ns: i64) {
+fn add_op<'c>(ops: &mut BTreeMap<(&'c str, u32), (OpTotal, f64, i64)>, pieces: &[Piece<'c>], transfer_ns: i64) {
     let Some(first) = pieces.first() else { return };
     let group_size = if first.group_size > 0 {
         first.group_size
@@ -133,14 +136,19 @@ fn add_op(ops: &mut BTreeMap<(String, u32), (OpTotal, f64, i64)>, pieces: &[Piec
     } else {
         0
     };
-    let bytes = pieces.iter().map(|piece| ops::payload_bytes(&first.op, piece.bytes_in, piece.bytes_out)).max().unwrap_or(0);
-    let entry = ops.entry((first.op.clone(), group_size)).or_default();
-    let (total, on_bus, told_ns) = entry;
-    (total.op, total.group_size) = (first.op.clone(), group_size);
+    let told = pieces.iter().filter(|piece| piece.bytes_in > 0 || piece.bytes_out > 0);
+    let bytes = told.map(|piece| ops::payload_bytes(first.op, piece.bytes_in, piece.bytes_out)).max().unwrap_or(0);
+    let (total, on_bus, told_ns) = ops.entry((first.op, group_size)).or_default();
+    if total.count == 0 {
+        (total.op, total.group_size) = (first.op.to_string(), group_size);
+    }
     total.count += 1;
     total.transfer_ns = total.transfer_ns.saturating_add(transfer_ns);
     total.bytes = total.bytes.saturating_add(bytes);
-    if let Some(factor) = bus_factor(&first.op, group_size).filter(|_| bytes > 0 && transfer_ns > 0) {
+    if bytes > 0
+        && transfer_ns > 0
+        && let Some(factor) = bus_factor(first.op, group_size)
+    {
         *on_bus += bytes as f64 * factor;
         *told_ns = told_ns.saturating_add(transfer_ns);
     }

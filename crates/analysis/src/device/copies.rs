@@ -1,11 +1,10 @@
 //! Copies and memsets by direction and kind of memory.
 
-use std::collections::BTreeMap;
-
 use capture::Name;
 
+use super::few::Few;
 use super::intervals::RunningUnion;
-use super::timeline::{Class, Lane, Timeline};
+use super::timeline::{Class, Event, Timeline};
 
 /// All copies of one direction and kind of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,17 +46,23 @@ impl CopyFlow {
     }
 }
 
-/// The flows of a lane, the most time first.
-pub fn copies(timeline: &Timeline<'_>, lane: &Lane) -> Vec<CopyFlow> {
-    let mut by_name: BTreeMap<(bool, Name), (CopyFlow, RunningUnion)> = BTreeMap::new();
-    for event in timeline.events(lane) {
-        if !matches!(event.class, Class::Copy | Class::Memset) {
-            continue;
-        }
-        let is_memset = event.class == Class::Memset;
+/// Adds copies and memsets up in order of start.
+#[derive(Clone, Debug, Default)]
+pub struct CopyTally {
+    by_name: Few<(bool, Name), (CopyFlow, RunningUnion)>,
+}
+
+impl CopyTally {
+    /// Adds an event where it copies or fills.
+    pub fn add(&mut self, timeline: &Timeline<'_>, event: &Event) {
+        let is_memset = match event.class {
+            Class::Copy => false,
+            Class::Memset => true,
+            Class::Compute | Class::Communication => return,
+        };
         let name = if is_memset { Name::EMPTY } else { event.name };
-        let (flow, union) = by_name.entry((is_memset, name)).or_default();
-        let bytes = timeline.bytes(&event);
+        let (flow, union) = self.by_name.entry((is_memset, name), Default::default);
+        let bytes = timeline.bytes(event);
         flow.count += 1;
         flow.bytes = flow.bytes.saturating_add(bytes);
         flow.without_bytes += u64::from(bytes == 0);
@@ -65,15 +70,17 @@ pub fn copies(timeline: &Timeline<'_>, lane: &Lane) -> Vec<CopyFlow> {
         flow.told_ns = flow.told_ns.saturating_add(if bytes > 0 { event.duration_ns() } else { 0 });
         union.add(event.start_ns, event.end_ns);
     }
-    let mut flows: Vec<CopyFlow> = by_name
-        .into_iter()
-        .map(|((is_memset, name), (flow, union))| {
+
+    /// The flows, the most time first.
+    pub fn flows(self, timeline: &Timeline<'_>) -> Vec<CopyFlow> {
+        let named = |((is_memset, name), (flow, union)): ((bool, Name), (CopyFlow, RunningUnion))| {
             let (direction, from, to) = if is_memset { ("memset", "", "") } else { parts(timeline.text(name)) };
             CopyFlow { direction: direction.into(), from: from.into(), to: to.into(), union_ns: union.measure_ns(), ..flow }
-        })
-        .collect();
-    flows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| (&a.direction, &a.from, &a.to).cmp(&(&b.direction, &b.from, &b.to))));
-    flows
+        };
+        let mut flows: Vec<CopyFlow> = self.by_name.into_pairs().map(named).collect();
+        flows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| (&a.direction, &a.from, &a.to).cmp(&(&b.direction, &b.from, &b.to))));
+        flows
+    }
 }
 
 /// Direction and memory of `HtoD Pageable -> Device`.

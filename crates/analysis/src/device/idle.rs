@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use capture::SourceIdx;
 
+use super::few::Few;
 use super::intervals::{self, Run};
-use super::timeline::{Api, Event, Lane, NO_CALL, Timeline, is_time};
+use super::timeline::{Event, Lane, NO_CALL, Timeline};
 
 /// Idle time by cause, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,12 +55,12 @@ impl IdleParts {
 
     /// Adds the parts of another device or stretch.
     pub fn add(&mut self, other: &Self) {
-        self.launch_ns += other.launch_ns;
-        self.host_ns += other.host_ns;
-        self.sync_ns += other.sync_ns;
-        self.between_steps_ns += other.between_steps_ns;
-        self.profiler_ns += other.profiler_ns;
-        self.unlinked_ns += other.unlinked_ns;
+        self.launch_ns = self.launch_ns.saturating_add(other.launch_ns);
+        self.host_ns = self.host_ns.saturating_add(other.host_ns);
+        self.sync_ns = self.sync_ns.saturating_add(other.sync_ns);
+        self.between_steps_ns = self.between_steps_ns.saturating_add(other.between_steps_ns);
+        self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
+        self.unlinked_ns = self.unlinked_ns.saturating_add(other.unlinked_ns);
     }
 }
 
@@ -98,57 +99,66 @@ pub struct Idle {
 /// What the host did over time, for one arm: kept as unions so that each stretch is a search.
 #[derive(Debug, Default)]
 pub struct HostStates {
-    sync: BTreeMap<(SourceIdx, u32), Vec<Run>>,
+    processes: Few<(SourceIdx, u32), ProcessStates>,
     profiler: BTreeMap<SourceIdx, Vec<Run>>,
-    steps: BTreeMap<(SourceIdx, u32), Vec<Run>>,
+}
+
+/// What one process did over time.
+#[derive(Debug, Default)]
+struct ProcessStates {
+    sync: Vec<Run>,
+    steps: Vec<Run>,
 }
 
 impl HostStates {
     /// Reads them; `steps` are the host's intervals of engine steps by file and process.
     pub fn read(timeline: &Timeline<'_>, steps: BTreeMap<(SourceIdx, u32), Vec<Run>>) -> Self {
-        let mut sync: BTreeMap<(SourceIdx, u32), Vec<Run>> = BTreeMap::new();
-        for call in timeline.calls.iter().filter(|call| timeline.calls.api(*call) == Api::Sync) {
-            sync.entry(timeline.calls.process(call)).or_default().push((timeline.calls.start_ns(call), timeline.calls.end_ns(call)));
+        let mut states = Self::default();
+        let calls = &timeline.calls;
+        for &call in calls.syncs() {
+            states.processes.entry(calls.process(call), Default::default).sync.push((calls.start_ns(call), calls.end_ns(call)));
         }
-        let mut profiler: BTreeMap<SourceIdx, Vec<Run>> = BTreeMap::new();
+        for (process, runs) in steps {
+            states.processes.entry(process, Default::default).steps = runs;
+        }
+        states.processes.each(|process| {
+            process.sync = intervals::union(std::mem::take(&mut process.sync));
+            process.steps = intervals::union(std::mem::take(&mut process.steps));
+        });
         let table = &timeline.capture().tables.host_events;
-        if let Some(overhead) = timeline.capture().names.find("overhead") {
-            for row in 0..table.kind.len() {
-                let (start, end) = (table.t_start_ns[row], table.t_end_ns[row]);
-                if table.kind[row] == overhead && table.run_idx[row] == timeline.run_idx() && is_time(start) && is_time(end) {
-                    profiler.entry(table.source_idx[row]).or_default().push((start, end));
-                }
-            }
+        for row in timeline.marks.overheads.iter().map(|row| *row as usize) {
+            states.profiler.entry(table.source_idx[row]).or_default().push((table.t_start_ns[row], table.t_end_ns[row]));
         }
-        let united = |runs: Vec<Run>| intervals::union(runs);
-        Self {
-            sync: sync.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
-            profiler: profiler.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
-            steps: steps.into_iter().map(|(key, runs)| (key, united(runs))).collect(),
+        for runs in states.profiler.values_mut() {
+            *runs = intervals::union(std::mem::take(runs));
         }
+        states
     }
 
     /// True when the host of `process` sits in a synchronizing call at that moment.
     fn is_syncing(&self, process: (SourceIdx, u32), at: i64) -> bool {
         let covers = |runs: &Vec<Run>| runs[..runs.partition_point(|run| run.0 <= at)].last().is_some_and(|run| run.1 >= at);
-        self.sync.get(&process).is_some_and(covers)
+        self.processes.get(process).map(|states| &states.sync).is_some_and(covers)
     }
 
     /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
     /// time between steps.
     fn split(&self, process: (SourceIdx, u32), late: Run) -> IdleParts {
-        let runs = |runs: Option<&'_ Vec<Run>>| runs.map_or(0, |runs| intervals::covered_ns(runs, late));
-        if runs(self.sync.get(&process)) == 0 && runs(self.profiler.get(&process.0)) == 0 {
+        let states = self.processes.get(process);
+        let sync = states.map_or(&[][..], |states| &states.sync);
+        let steps = states.map_or(&[][..], |states| &states.steps);
+        let profiler = self.profiler.get(&process.0).map_or(&[][..], Vec::as_slice);
+        if intervals::covered_ns(sync, late) == 0 && intervals::covered_ns(profiler, late) == 0 {
             // Most stretches end here, without a list of their own.
-            let between = self.steps.get(&process).map_or(0, |steps| between_ns(steps, &[late]));
+            let between = between_ns(steps, &[late]);
             return IdleParts { between_steps_ns: between, host_ns: late.1 - late.0 - between, ..IdleParts::default() };
         }
-        let of = |runs: Option<&Vec<Run>>| runs.map(|runs| intervals::within(runs, late).collect::<Vec<Run>>()).unwrap_or_default();
-        let sync = of(self.sync.get(&process));
+        let sync: Vec<Run> = intervals::within(sync, late).collect();
         let rest = intervals::minus(&[late], &sync);
-        let profiler = intervals::intersection(&rest, &of(self.profiler.get(&process.0)));
+        let profiler: Vec<Run> = intervals::within(profiler, late).collect();
+        let profiler = intervals::intersection(&rest, &profiler);
         let rest = intervals::minus(&rest, &profiler);
-        let between = self.steps.get(&process).map_or(0, |steps| between_ns(steps, &rest));
+        let between = between_ns(steps, &rest);
         IdleParts {
             sync_ns: intervals::measure(&sync),
             profiler_ns: intervals::measure(&profiler),
@@ -167,11 +177,6 @@ fn between_ns(steps: &[Run], rest: &[Run]) -> i64 {
 }
 
 impl Idle {
-    /// Splits the idle time of a lane.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane, host: &HostStates) -> Self {
-        Self::at(timeline, lane, 0..lane.len(), host)
-    }
-
     /// Splits the idle time between the events at some places of a lane.
     pub fn at(timeline: &Timeline<'_>, lane: &Lane, places: Range<usize>, host: &HostStates) -> Self {
         let mut idle = Self::default();
@@ -200,7 +205,7 @@ impl Idle {
         }
         if event.call == NO_CALL {
             self.unlinked_gaps += 1;
-            self.parts.unlinked_ns += end - start;
+            self.parts.unlinked_ns = self.parts.unlinked_ns.saturating_add(end - start);
             return;
         }
         let called = timeline.calls.start_ns(event.call).clamp(start, end);
@@ -216,9 +221,9 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched() && last.stream == event.stream {
             self.trusted.add(&parts);
-            self.late_start_ns += if called > start { parts.launch_ns } else { 0 };
+            self.late_start_ns = self.late_start_ns.saturating_add(if called > start { parts.launch_ns } else { 0 });
             if called > start && host.is_syncing(timeline.calls.process(event.call), start) {
-                self.after_sync_ns += called - start;
+                self.after_sync_ns = self.after_sync_ns.saturating_add(called - start);
                 self.after_sync_gaps += 1;
             }
         }

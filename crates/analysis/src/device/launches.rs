@@ -8,35 +8,12 @@ pub use calls::{CallTotal, call_totals};
 pub use code::{CodeLoad, code_loads, is_code};
 pub use graphs::{Graphs, is_capture_pass};
 
-use super::timeline::{Api, Event, Lane, Timeline};
+use capture::SourceIdx;
 
-/// Quantiles of some times, ns; nearest rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Distribution {
-    /// How many.
-    pub count: u64,
-    /// Their sum.
-    pub total_ns: i64,
-    /// Median.
-    pub p50_ns: i64,
-    /// 99th percentile.
-    pub p99_ns: i64,
-}
-
-impl Distribution {
-    /// Of the values given, which are reordered.
-    pub fn of(values: &mut [i64]) -> Self {
-        let Some(last) = values.len().checked_sub(1) else { return Self::default() };
-        let total_ns = values.iter().fold(0i64, |sum, value| sum.saturating_add(*value));
-        // ceil(p * n) - 1 in integers.
-        let rank = |percent: usize| (values.len() * percent).div_ceil(100).max(1) - 1;
-        let (p50_at, p99_at) = (rank(50), rank(99).min(last));
-        let (_, p99, _) = values.select_nth_unstable(p99_at);
-        let p99_ns = *p99;
-        let p50_ns = if p50_at == p99_at { p99_ns } else { *values[..p99_at].select_nth_unstable(p50_at).1 };
-        Self { count: values.len() as u64, total_ns, p50_ns, p99_ns }
-    }
-}
+use super::distribution::{Distribution, Quantiles};
+use super::few::Few;
+use super::timeline::{Api, Event, Timeline};
+use graphs::GraphTally;
 
 /// How kernels get to one device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,41 +45,6 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Reads one lane; `paces` are those of the whole arm.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane, pace: Pace) -> Self {
-        let mut launches = Self { host_period_ns: pace.period_ns, call_ns: pace.call_ns, ..Self::default() };
-        let mut span: Option<(i64, i64)> = None;
-        for event in timeline.events(lane) {
-            span = Some(span.map_or((event.start_ns, event.end_ns), |span| (span.0, span.1.max(event.end_ns))));
-            if !event.is_kernel() {
-                continue;
-            }
-            let length = event.duration_ns();
-            if !event.is_launched() {
-                launches.unlinked_kernels += 1;
-                launches.unlinked_kernel_ns = launches.unlinked_kernel_ns.saturating_add(length);
-            } else if !event.in_graph {
-                launches.single_kernels += 1;
-                launches.short_kernels += u64::from(pace.period_ns.is_some_and(|period| length < period));
-            }
-        }
-        // One list at a time: each is as long as the recording.
-        let mut values: Vec<i64> = Vec::new();
-        let mut of = |value: &dyn Fn(&Event) -> Option<i64>| {
-            values.clear();
-            values.extend(timeline.events(lane).filter(Event::is_kernel).filter_map(|event| value(&event)));
-            Distribution::of(&mut values)
-        };
-        let is_single = |event: &Event| event.is_launched() && !event.in_graph;
-        launches.delay = of(&|event| is_single(event).then(|| event.start_ns - timeline.calls.start_ns(event.call)));
-        launches.lead = of(&|event| is_single(event).then(|| event.start_ns - timeline.calls.end_ns(event.call)));
-        launches.kernel_p50_ns = of(&|event| Some(event.duration_ns())).p50_ns;
-        let window = span.map_or(0, |span| span.1 - span.0);
-        launches.mean_queue_depth = if window > 0 { launches.delay.total_ns.max(0) as f64 / window as f64 } else { 0.0 };
-        launches.graphs = Graphs::of(timeline, lane);
-        launches
-    }
-
     /// Share of kernels launched one by one that are shorter than the pace of launches; nothing where either is unknown.
     pub fn short_share(&self) -> Option<f64> {
         self.host_period_ns?;
@@ -126,36 +68,82 @@ pub struct Pace {
 
 impl Pace {
     /// Fewest launches that make a pace.
-    const FEWEST: usize = 8;
+    const FEWEST: u64 = 8;
 
     /// Reads the calls of an arm.
     pub fn of(timeline: &Timeline<'_>) -> Self {
         let calls = &timeline.calls;
-        let mut last: std::collections::BTreeMap<_, Option<i64>> = std::collections::BTreeMap::new();
-        let (mut periods, mut lengths) = (Vec::new(), Vec::new());
-        let (mut thread, mut before): (Option<_>, Option<i64>) = (None, None);
+        let mut last: Few<(SourceIdx, u32, u32), Option<i64>> = Few::default();
+        let (mut periods, mut lengths) = (Quantiles::default(), Quantiles::default());
         for call in calls.iter() {
             let api = calls.api(call);
             if !matches!(api, Api::Launch | Api::Sync) {
                 continue;
             }
-            let key = calls.thread(call);
-            if thread != Some(key) {
-                if let Some(old) = thread.replace(key) {
-                    last.insert(old, before);
-                }
-                before = last.get(&key).copied().flatten();
-            }
+            let before = last.entry(calls.thread(call), || None);
             if api == Api::Sync {
-                before = None;
+                *before = None;
                 continue;
             }
             let start = calls.start_ns(call);
-            periods.extend(before.map(|before| start - before));
-            lengths.push(calls.end_ns(call) - start);
-            before = Some(start);
+            if let Some(before) = before.replace(start) {
+                periods.add(start - before);
+            }
+            lengths.add(calls.end_ns(call) - start);
         }
-        let median = |mut values: Vec<i64>| (values.len() >= Self::FEWEST).then(|| Distribution::of(&mut values).p50_ns);
+        let median =
+            |values: Quantiles| Some(values.distribution()).filter(|values| values.count >= Self::FEWEST).map(|values| values.p50_ns);
         Self { period_ns: median(periods), call_ns: median(lengths) }
+    }
+}
+
+/// Adds kernels up by how they got to the device.
+#[derive(Clone, Debug, Default)]
+pub struct LaunchTally {
+    launches: Launches,
+    delays: Quantiles,
+    leads: Quantiles,
+    lengths: Quantiles,
+    graphs: GraphTally,
+}
+
+impl LaunchTally {
+    /// Begins one lane of an arm with a pace.
+    pub fn new(pace: Pace) -> Self {
+        Self { launches: Launches { host_period_ns: pace.period_ns, call_ns: pace.call_ns, ..Launches::default() }, ..Self::default() }
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, timeline: &Timeline<'_>, event: &Event) {
+        self.graphs.add(event);
+        if !event.is_kernel() {
+            return;
+        }
+        let length = event.duration_ns();
+        self.lengths.add(length);
+        let launches = &mut self.launches;
+        if !event.is_launched() {
+            launches.unlinked_kernels += 1;
+            launches.unlinked_kernel_ns = launches.unlinked_kernel_ns.saturating_add(length);
+        } else if !event.in_graph {
+            launches.single_kernels += 1;
+            launches.short_kernels += u64::from(launches.host_period_ns.is_some_and(|period| length < period));
+            self.delays.add(event.start_ns - timeline.calls.start_ns(event.call));
+            self.leads.add(event.start_ns - timeline.calls.end_ns(event.call));
+        }
+    }
+
+    /// The figures of the lane, whose window is given.
+    pub fn launches(self, timeline: &Timeline<'_>, window_ns: i64) -> Launches {
+        let delay = self.delays.distribution();
+        let mean_queue_depth = if window_ns > 0 { delay.total_ns.max(0) as f64 / window_ns as f64 } else { 0.0 };
+        Launches {
+            delay,
+            lead: self.leads.distribution(),
+            mean_queue_depth,
+            kernel_p50_ns: self.lengths.distribution().p50_ns,
+            graphs: self.graphs.graphs(timeline),
+            ..self.launches
+        }
     }
 }

@@ -14,10 +14,10 @@ pub use find::{HostStep, StepSource, Steps};
 pub use label::{StepLabel, StepPhase};
 
 use super::account::{LaneAccount, Tally};
+use super::distribution::Distribution;
 use super::families::{FamilyTally, FamilyTotal};
 use super::idle::{HostStates, Idle};
-use super::launches::Distribution;
-use super::timeline::{Event, Lane, Timeline};
+use super::timeline::{Event, Timeline};
 
 /// One step on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,46 +72,13 @@ impl LaneSteps {
     /// Steps kept one by one.
     pub const MOST: usize = 20_000;
 
-    /// The steps of a lane.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane, steps: &Steps, host: &HostStates) -> Self {
-        let Some(source) = steps.source else { return Self::default() };
-        let mut tallies: Vec<(Tally, Option<Event>)> = vec![Default::default(); steps.steps.len()];
-        let mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)> = BTreeMap::new();
-        let mut outside_kernels = 0;
-        let mut finder = Finder::new(timeline, steps);
-        for event in timeline.events(lane) {
-            let Some(at) = finder.step_of(&event) else {
-                outside_kernels += u64::from(event.is_kernel());
-                continue;
-            };
-            let (tally, before) = &mut tallies[at];
-            tally.add(&event);
-            let of_phase = by_phase.entry(steps.steps[at].label.phase);
-            let (idle, families) = of_phase.or_insert_with(|| (Idle::default(), FamilyTally::new(timeline)));
-            idle.add(timeline, host, before, event);
-            families.add(&event);
-        }
-        let mut lane_steps = Self { source: Some(source), outside_kernels, ..Self::default() };
-        lane_steps.take(steps, &tallies, by_phase, timeline);
-        lane_steps
-    }
-
     /// Takes the steps in order and sums them up by phase.
-    fn take(
-        &mut self,
-        steps: &Steps,
-        tallies: &[(Tally, Option<Event>)],
-        mut by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)>,
-        timeline: &Timeline<'_>,
-    ) {
+    fn take(&mut self, steps: &Steps, tallies: &BTreeMap<usize, StepTally>) -> BTreeMap<StepPhase, PhaseTotal> {
         let mut lengths: BTreeMap<StepPhase, Vec<i64>> = BTreeMap::new();
         let mut totals: BTreeMap<StepPhase, PhaseTotal> = BTreeMap::new();
         let (mut gaps, mut last_end) = (Vec::new(), None);
-        for (step, (tally, _)) in steps.steps.iter().zip(tallies) {
-            let account = tally.account();
-            if account.gpu_events == 0 {
-                continue;
-            }
+        for (&at, (tally, _)) in tallies {
+            let (step, account) = (&steps.steps[at], tally.account());
             gaps.extend(last_end.map(|end| account.start_ns - end).filter(|gap| *gap > 0));
             last_end = Some(last_end.unwrap_or(i64::MIN).max(account.end_ns));
             let phase = step.label.phase;
@@ -125,14 +92,11 @@ impl LaneSteps {
             }
         }
         self.gap = Distribution::of(&mut gaps);
-        self.phases = totals
-            .into_iter()
-            .map(|(phase, total)| {
-                let time = lengths.remove(&phase).map(|mut lengths| Distribution::of(&mut lengths)).unwrap_or_default();
-                let (idle, families) = by_phase.remove(&phase).map(|(idle, tally)| (idle, tally.families(timeline))).unwrap_or_default();
-                PhaseTotal { phase: phase.as_str().to_string(), time, idle, families, ..total }
-            })
-            .collect();
+        for (phase, total) in &mut totals {
+            total.phase = phase.as_str().to_string();
+            total.time = lengths.remove(phase).map(|mut lengths| Distribution::of(&mut lengths)).unwrap_or_default();
+        }
+        totals
     }
 
     /// Number of steps with work on this device.
@@ -144,16 +108,16 @@ impl LaneSteps {
 impl PhaseTotal {
     fn add(&mut self, label: &StepLabel, account: &LaneAccount) {
         self.steps += 1;
-        self.tokens += label.tokens.unwrap_or(0);
+        self.tokens = self.tokens.saturating_add(label.tokens.unwrap_or(0));
         let sum = &mut self.account;
-        sum.window_ns += account.window_ns;
-        sum.busy_ns += account.busy_ns;
-        sum.compute_ns += account.compute_ns;
-        sum.communication_ns += account.communication_ns;
-        sum.exposed_communication_ns += account.exposed_communication_ns;
-        sum.copy_ns += account.copy_ns;
-        sum.exposed_copy_ns += account.exposed_copy_ns;
-        sum.idle_ns += account.idle_ns;
+        sum.window_ns = sum.window_ns.saturating_add(account.window_ns);
+        sum.busy_ns = sum.busy_ns.saturating_add(account.busy_ns);
+        sum.compute_ns = sum.compute_ns.saturating_add(account.compute_ns);
+        sum.communication_ns = sum.communication_ns.saturating_add(account.communication_ns);
+        sum.exposed_communication_ns = sum.exposed_communication_ns.saturating_add(account.exposed_communication_ns);
+        sum.copy_ns = sum.copy_ns.saturating_add(account.copy_ns);
+        sum.exposed_copy_ns = sum.exposed_copy_ns.saturating_add(account.exposed_copy_ns);
+        sum.idle_ns = sum.idle_ns.saturating_add(account.idle_ns);
         sum.gpu_events += account.gpu_events;
         sum.kernels += account.kernels;
         sum.graph_kernels += account.graph_kernels;
@@ -172,6 +136,64 @@ impl PhaseTotal {
     }
 }
 
+/// What is added up of one step: its account, and the event so far to end last.
+type StepTally = (Tally, Option<Event>);
+
+/// Adds the events of a lane up by step.
+pub struct StepsTally<'t, 'c> {
+    timeline: &'t Timeline<'c>,
+    host: &'t HostStates,
+    steps: &'t Steps,
+    finder: Finder<'t, 'c>,
+    /// The step at hand, and all others; events of a step mostly follow each other.
+    current: Option<(usize, StepTally)>,
+    others: BTreeMap<usize, StepTally>,
+    by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)>,
+    outside_kernels: u64,
+}
+
+impl<'t, 'c> StepsTally<'t, 'c> {
+    /// Begins a lane.
+    pub fn new(timeline: &'t Timeline<'c>, host: &'t HostStates, steps: &'t Steps) -> Self {
+        let finder = Finder { timeline, steps, last: 0 };
+        Self { timeline, host, steps, finder, current: None, others: BTreeMap::new(), by_phase: BTreeMap::new(), outside_kernels: 0 }
+    }
+
+    /// Adds an event in order of start.
+    pub fn add(&mut self, event: &Event) {
+        if self.steps.source.is_none() {
+            return;
+        }
+        let Some(at) = self.finder.step_of(event) else {
+            self.outside_kernels += u64::from(event.is_kernel());
+            return;
+        };
+        if self.current.as_ref().is_none_or(|(current, _)| *current != at) {
+            let next = self.others.remove(&at).unwrap_or_default();
+            if let Some((old, tally)) = self.current.replace((at, next)) {
+                self.others.insert(old, tally);
+            }
+        }
+        let Some((_, (tally, before))) = &mut self.current else { return };
+        tally.add(event);
+        let of_phase = self.by_phase.entry(self.steps.steps[at].label.phase);
+        let (idle, families) = of_phase.or_insert_with(|| (Idle::default(), FamilyTally::new(self.timeline)));
+        idle.add(self.timeline, self.host, before, *event);
+        families.add(event);
+    }
+
+    /// The steps of the lane.
+    pub fn steps(mut self) -> LaneSteps {
+        self.others.extend(self.current.take());
+        let mut steps = LaneSteps { source: self.steps.source, outside_kernels: self.outside_kernels, ..LaneSteps::default() };
+        for (phase, total) in steps.take(self.steps, &self.others) {
+            let (idle, tally) = self.by_phase.remove(&phase).unwrap_or_else(|| (Idle::default(), FamilyTally::new(self.timeline)));
+            steps.phases.push(PhaseTotal { idle, families: tally.families(self.timeline), ..total });
+        }
+        steps
+    }
+}
+
 /// Finds the step of an event; successive events are mostly of one step.
 struct Finder<'t, 'c> {
     timeline: &'t Timeline<'c>,
@@ -179,11 +201,7 @@ struct Finder<'t, 'c> {
     last: usize,
 }
 
-impl<'t, 'c> Finder<'t, 'c> {
-    fn new(timeline: &'t Timeline<'c>, steps: &'t Steps) -> Self {
-        Self { timeline, steps, last: 0 }
-    }
-
+impl Finder<'_, '_> {
     fn step_of(&mut self, event: &Event) -> Option<usize> {
         let table = &self.timeline.capture().tables.device_events;
         let (key, t_ns) = if self.steps.on_device {

@@ -6,9 +6,11 @@
 mod calls;
 mod lanes;
 
+use std::collections::BTreeMap;
+
 use capture::{Capture, DeviceEvents, Name};
 
-pub use calls::{Api, Calls};
+pub use calls::{Api, Calls, Marks};
 pub use lanes::Lane;
 
 use super::kernels::{self, Category, MatrixUnits};
@@ -17,6 +19,8 @@ use super::kernels::{self, Category, MatrixUnits};
 const FURTHEST_NS: i64 = 1 << 61;
 /// Marks an event without a launching call in the recording.
 pub const NO_CALL: u32 = u32::MAX;
+/// Marks, in a lane's list of calls, one that replays a graph.
+const REPLAYS: u32 = 1 << 31;
 
 /// What kind of work an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct Event {
     pub call: u32,
     /// Replayed from a graph.
     pub in_graph: bool,
+    /// Launched by a call that replays a graph.
+    pub by_graph_launch: bool,
     /// A replay recorded as one block.
     pub is_replay: bool,
 }
@@ -73,13 +79,18 @@ impl Event {
     }
 }
 
-/// What a name in `device_events` says, read once.
+/// What a row of `device_events` says by kind and name; of a kernel's name read once.
 #[derive(Clone, Copy, Debug)]
 struct Meaning {
     class: Class,
     category: Category,
     is_replay: bool,
 }
+
+const COPY: Meaning = Meaning { class: Class::Copy, category: Category::Copy, is_replay: false };
+const MEMSET: Meaning = Meaning { class: Class::Memset, category: Category::Copy, is_replay: false };
+const REPLAY: Meaning = Meaning { class: Class::Compute, category: Category::Graph, is_replay: true };
+const UNKNOWN: Meaning = Meaning { class: Class::Compute, category: Category::Other, is_replay: false };
 
 /// Everything that ran on the devices of one arm.
 #[derive(Debug)]
@@ -90,9 +101,13 @@ pub struct Timeline<'c> {
     pub lanes: Vec<Lane>,
     /// Calls of the runtime and driver.
     pub calls: Calls<'c>,
+    /// What else the host's threads did.
+    pub marks: Marks,
     /// Rows of `device_events` left out since their times are no times.
     pub dropped: u64,
-    kernels: Vec<Option<kernels::Kind>>,
+    /// By name; of names that no kernel has [`UNKNOWN`].
+    meanings: Vec<Meaning>,
+    matrix: BTreeMap<Name, MatrixUnits>,
     kinds: RowKinds,
 }
 
@@ -108,30 +123,50 @@ impl<'c> Timeline<'c> {
     /// Reads one arm; nothing where neither a device nor a call was recorded.
     pub fn read(capture: &'c Capture, run_idx: u32) -> Option<Self> {
         let events = &capture.tables.device_events;
-        let calls = Calls::read(capture, run_idx);
+        let (calls, marks) = Calls::read(capture, run_idx);
         let (mut lanes, dropped) = lanes::read(capture, run_idx);
         if lanes.is_empty() && calls.is_empty() {
             return None;
         }
         let names = &capture.names;
         let kinds = RowKinds { memcpy: names.find("memcpy"), memset: names.find("memset"), graph: names.find("graph") };
-        let mut known = vec![None; names.len()];
+        let mut timeline = Self {
+            capture,
+            run_idx,
+            lanes: Vec::new(),
+            calls,
+            marks,
+            dropped,
+            meanings: vec![UNKNOWN; names.len()],
+            matrix: BTreeMap::new(),
+            kinds,
+        };
+        let mut is_read = vec![false; names.len()];
         for lane in &mut lanes {
-            lane.calls = calls.of(events, &lane.rows);
+            lane.calls = timeline.calls.of(events, &lane.rows);
             for &row in &lane.rows {
                 let name = events.name[row as usize];
-                if let Some(slot @ None) = known.get_mut(name.0 as usize) {
-                    *slot = Some(kernels::kind(capture.text(name)));
+                if let Some(is_read @ false) = is_read.get_mut(name.0 as usize) {
+                    *is_read = true;
+                    timeline.learn(name);
                 }
             }
         }
-        Some(Self { capture, run_idx, lanes, calls, dropped, kernels: known, kinds })
+        timeline.lanes = lanes;
+        Some(timeline)
+    }
+
+    /// Reads the name of a kernel.
+    fn learn(&mut self, name: Name) {
+        let kind = kernels::kind(self.capture.text(name));
+        let class = if kind.category == Category::Communication { Class::Communication } else { Class::Compute };
+        self.meanings[name.0 as usize] = Meaning { class, category: kind.category, is_replay: false };
+        self.matrix.insert(name, kind.matrix);
     }
 
     /// Events of a lane in order of start.
-    pub fn events<'t>(&'t self, lane: &'t Lane) -> impl DoubleEndedIterator<Item = Event> + ExactSizeIterator + 't {
-        let table = &self.capture.tables.device_events;
-        lane.rows.iter().zip(&lane.calls).map(move |(&row, &call)| self.event(table, row, call))
+    pub fn events<'t>(&'t self, lane: &'t Lane) -> impl Iterator<Item = Event> + 't {
+        self.events_at(lane, 0..lane.len())
     }
 
     /// Events at some places of a lane, in order of start.
@@ -140,9 +175,16 @@ impl<'c> Timeline<'c> {
         lane.rows[places.clone()].iter().zip(&lane.calls[places]).map(move |(&row, &call)| self.event(table, row, call))
     }
 
-    #[inline]
-    fn event(&self, table: &DeviceEvents, row: u32, call: u32) -> Event {
+    /// The event at a place of a lane.
+    pub fn event_at(&self, lane: &Lane, place: usize) -> Event {
+        self.event(&self.capture.tables.device_events, lane.rows[place], lane.calls[place])
+    }
+
+    #[allow(clippy::inline_always)] // Every sweep calls it for every event.
+    #[inline(always)]
+    fn event(&self, table: &DeviceEvents, row: u32, marked: u32) -> Event {
         let at = row as usize;
+        let call = if marked == NO_CALL { NO_CALL } else { marked & !REPLAYS };
         let name = table.name[at];
         let meaning = self.meaning(table.kind[at], name);
         let start_ns = table.t_start_ns[at];
@@ -155,31 +197,29 @@ impl<'c> Timeline<'c> {
             class: meaning.class,
             category: meaning.category,
             call,
-            in_graph: meaning.is_replay || table.graph[at] != 0 || self.calls.api(call).is_graph_launch(),
+            in_graph: meaning.is_replay || table.graph[at] != 0 || (call != NO_CALL && marked & REPLAYS != 0),
+            by_graph_launch: call != NO_CALL && marked & REPLAYS != 0,
             is_replay: meaning.is_replay,
         }
     }
 
+    #[inline]
     fn meaning(&self, kind: Name, name: Name) -> Meaning {
-        let other = |class, category, is_replay| Meaning { class, category, is_replay };
-        if Some(kind) == self.kinds.memcpy {
-            return other(Class::Copy, Category::Copy, false);
+        let kind = Some(kind);
+        if kind == self.kinds.memcpy {
+            COPY
+        } else if kind == self.kinds.memset {
+            MEMSET
+        } else if kind == self.kinds.graph {
+            REPLAY
+        } else {
+            self.meanings.get(name.0 as usize).copied().unwrap_or(UNKNOWN)
         }
-        if Some(kind) == self.kinds.memset {
-            return other(Class::Memset, Category::Copy, false);
-        }
-        if Some(kind) == self.kinds.graph {
-            return other(Class::Compute, Category::Graph, true);
-        }
-        let known = self.kernels.get(name.0 as usize).copied().flatten();
-        let kind = known.unwrap_or(kernels::Kind { category: Category::Other, matrix: MatrixUnits::Unknown });
-        let class = if kind.category == Category::Communication { Class::Communication } else { Class::Compute };
-        Meaning { class, category: kind.category, is_replay: false }
     }
 
     /// Whether a kernel computes on matrix units, by its name.
     pub fn matrix(&self, name: Name) -> MatrixUnits {
-        self.kernels.get(name.0 as usize).copied().flatten().map_or(MatrixUnits::Unknown, |kind| kind.matrix)
+        self.matrix.get(&name).copied().unwrap_or(MatrixUnits::Unknown)
     }
 
     /// Bytes of a copy, 0 where not told.

@@ -5,11 +5,11 @@
 //! both of two recordings.
 
 use super::account::LaneAccount;
+use super::distribution::Distribution;
 use super::families::{FamilyTotal, families};
 use super::idle::{HostStates, Idle};
 use super::kernels::family;
-use super::launches::Distribution;
-use super::timeline::{Event, Lane, Timeline};
+use super::timeline::{Lane, Timeline};
 
 /// What repeats on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,15 +36,14 @@ impl Unit {
         self.time.total_ns / i64::try_from(self.count).unwrap_or(i64::MAX).max(1)
     }
 
-    /// The unit of a lane; nothing where no kernel returns with the same work between.
-    pub fn of(timeline: &Timeline<'_>, lane: &Lane, totals: &[FamilyTotal], host: &HostStates) -> Option<Self> {
-        let stream = busiest_stream(timeline, lane)?;
+    /// The unit of a lane with its busiest stream; nothing where no kernel returns with the same work between.
+    pub fn of(timeline: &Timeline<'_>, lane: &Lane, stream: u32, totals: &[FamilyTotal], host: &HostStates) -> Option<Self> {
         // Many anchors would do; the one with most time is named alike in most versions.
-        let anchor = totals.iter().filter(|total| total.count >= 2 * FEWEST).take(TRIED).find_map(|total| {
-            let calls = calls_of(timeline, lane, stream, &total.family);
-            period(&calls).map(|per_unit| (total, calls, per_unit))
-        });
-        let (total, calls, per_unit) = anchor?;
+        let anchors: Vec<&str> =
+            totals.iter().filter(|total| total.count >= 2 * FEWEST).take(TRIED).map(|total| total.family.as_str()).collect();
+        let tried = calls_of(timeline, lane, stream, &anchors, LOOKED_AT);
+        let (at, per_unit) = tried.iter().enumerate().find_map(|(at, calls)| Some((at, period(calls)?)))?;
+        let calls = calls_of(timeline, lane, stream, &anchors[at..=at], MOST * per_unit + 1).pop()?;
         let first = longest_place(&calls, per_unit);
         let starts: Vec<&AnchorCall> = calls.iter().skip(first).step_by(per_unit).collect();
         let places = starts.first()?.place..starts.last()?.place;
@@ -57,7 +56,7 @@ impl Unit {
         let idle = Idle::at(timeline, lane, places.start..places.end + 1, host);
         let mut lengths: Vec<i64> = starts.windows(2).map(|pair| pair[1].start_ns - pair[0].start_ns).collect();
         (starts.len() > FEWEST as usize).then(|| Self {
-            anchor: total.family.clone(),
+            anchor: anchors[at].to_string(),
             anchors_per_unit: per_unit as u32,
             count: lengths.len() as u64,
             time: Distribution::of(&mut lengths),
@@ -72,6 +71,10 @@ impl Unit {
 const FEWEST: u64 = 3;
 /// Families tried as anchors.
 const TRIED: usize = 6;
+/// Calls of an anchor by which the period is found.
+const LOOKED_AT: usize = 4_096;
+/// Complete units taken; so many say as much as all.
+const MOST: usize = 10_000;
 /// Most calls of the anchor in one unit.
 const MOST_PER_UNIT: usize = 8;
 /// Share of stretches that must be like the one a unit before.
@@ -82,7 +85,7 @@ struct AnchorCall {
     place: usize,
     start_ns: i64,
     length_ns: i64,
-    /// Kernels on the same stream until the next call.
+    /// Kernels on the same stream from this call to the next.
     kernels: u32,
 }
 
@@ -95,28 +98,32 @@ impl AnchorCall {
     }
 }
 
-fn busiest_stream(timeline: &Timeline<'_>, lane: &Lane) -> Option<u32> {
-    let mut streams: std::collections::BTreeMap<u32, i64> = std::collections::BTreeMap::new();
-    for event in timeline.events(lane).filter(Event::is_kernel) {
-        let total = streams.entry(event.stream).or_default();
-        *total = total.saturating_add(event.duration_ns());
-    }
-    streams.into_iter().max_by_key(|(stream, total)| (*total, std::cmp::Reverse(*stream))).map(|(stream, _)| stream)
-}
-
-fn calls_of(timeline: &Timeline<'_>, lane: &Lane, stream: u32, of_family: &str) -> Vec<AnchorCall> {
-    let mut is_anchor: Vec<Option<bool>> = vec![None; timeline.capture().names.len()];
-    let mut calls: Vec<AnchorCall> = Vec::new();
+/// Calls of some families on a stream, at most so many of the first of them.
+fn calls_of(timeline: &Timeline<'_>, lane: &Lane, stream: u32, anchors: &[&str], most: usize) -> Vec<Vec<AnchorCall>> {
+    let mut anchor_of: Vec<Option<Option<usize>>> = vec![None; timeline.capture().names.len()];
+    let mut calls: Vec<Vec<AnchorCall>> = anchors.iter().map(|_| Vec::new()).collect();
+    let mut last_kernel: Vec<u32> = vec![0; anchors.len()];
+    let mut kernel = 0u32;
     for (place, event) in timeline.events(lane).enumerate() {
         if !event.is_kernel() || event.stream != stream {
             continue;
         }
-        let Some(slot) = is_anchor.get_mut(event.name.0 as usize) else { continue };
-        if *slot.get_or_insert_with(|| family(timeline.text(event.name)) == of_family) {
-            calls.push(AnchorCall { place, start_ns: event.start_ns, length_ns: event.duration_ns(), kernels: 0 });
-        } else if let Some(call) = calls.last_mut() {
-            call.kernels += 1;
+        kernel += 1;
+        let Some(slot) = anchor_of.get_mut(event.name.0 as usize) else { continue };
+        let of_name = || Some(family(timeline.text(event.name))).and_then(|name| anchors.iter().position(|anchor| *anchor == name));
+        let Some(anchor) = *slot.get_or_insert_with(of_name) else { continue };
+        if let Some(before) = calls[anchor].last_mut() {
+            before.kernels = kernel - last_kernel[anchor];
         }
+        if calls[anchor].len() >= most {
+            // The first anchor is tried first; where it has enough the others have what it takes.
+            if anchor == 0 {
+                break;
+            }
+            continue;
+        }
+        last_kernel[anchor] = kernel;
+        calls[anchor].push(AnchorCall { place, start_ns: event.start_ns, length_ns: event.duration_ns(), kernels: 0 });
     }
     calls
 }

@@ -5,33 +5,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use capture::{Name, SourceIdx};
 
 use super::ops::op_of_kernel;
-use crate::device::timeline::{Class, Timeline, is_time};
+use crate::device::few::Few;
+use crate::device::timeline::{Timeline, is_time};
 
 /// The part of one rank in a collective.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct Piece<'c> {
     pub(super) lane: usize,
     pub(super) start_ns: i64,
     pub(super) end_ns: i64,
-    pub(super) op: String,
+    pub(super) op: &'c str,
     pub(super) group_size: u32,
     pub(super) bytes_in: i64,
     pub(super) bytes_out: i64,
 }
 
-impl Piece {
+impl Piece<'_> {
     pub(super) fn duration_ns(&self) -> i64 {
         self.end_ns - self.start_ns
     }
 }
 
-/// Collectives, each as its pieces of different lanes, and how they were matched.
-pub(super) fn instances(timeline: &Timeline<'_>) -> Option<(Vec<Vec<Piece>>, &'static str)> {
-    let (mut found, matched_by) = from_rows(timeline);
+/// Hands over collectives, each as its pieces of different lanes, and tells how they were matched. `kernels` are the places
+/// of communicating kernels in each lane.
+pub(super) fn instances<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>], mut take: impl FnMut(&[Piece<'c>])) -> &'static str {
+    let (found, matched_by) = from_rows(timeline);
+    found.iter().for_each(|pieces| take(pieces));
     let told: BTreeSet<(usize, i64)> = found.iter().flatten().map(|piece| (piece.lane, piece.start_ns)).collect();
-    let matched_by = if told.is_empty() { "overlap" } else { matched_by };
-    found.extend(by_overlap(from_kernels(timeline, &told)));
-    (!found.is_empty()).then_some((found, matched_by))
+    by_overlap(from_kernels(timeline, kernels, &told), take);
+    if told.is_empty() { "overlap" } else { matched_by }
 }
 
 /// Key of a collective within its group, and how it came to be.
@@ -41,13 +43,13 @@ enum Place {
     Order(u64),
 }
 
-fn from_rows(timeline: &Timeline<'_>) -> (Vec<Vec<Piece>>, &'static str) {
+fn from_rows<'c>(timeline: &Timeline<'c>) -> (Vec<Vec<Piece<'c>>>, &'static str) {
     let table = &timeline.capture().tables.collectives;
     let mut lanes: BTreeMap<(SourceIdx, u32), usize> = BTreeMap::new();
     for (at, lane) in timeline.lanes.iter().enumerate() {
         lanes.extend(lane.sources.iter().map(|source| ((*source, lane.device), at)));
     }
-    let mut found: BTreeMap<(Name, Name, Place), Vec<Piece>> = BTreeMap::new();
+    let mut found: BTreeMap<(Name, Name, Place), Vec<Piece<'c>>> = BTreeMap::new();
     let mut order: BTreeMap<(usize, Name, Name), u64> = BTreeMap::new();
     let mut numbered = false;
     let mut rows: Vec<usize> = (0..table.t_start_ns.len()).filter(|at| table.run_idx[*at] == timeline.run_idx()).collect();
@@ -71,7 +73,7 @@ fn from_rows(timeline: &Timeline<'_>) -> (Vec<Vec<Piece>>, &'static str) {
             lane,
             start_ns,
             end_ns: end_ns.max(start_ns),
-            op: timeline.text(op).to_string(),
+            op: timeline.text(op),
             group_size: table.group_size[at],
             bytes_in: table.bytes_in[at],
             bytes_out: table.bytes_out[at],
@@ -86,18 +88,18 @@ fn from_rows(timeline: &Timeline<'_>) -> (Vec<Vec<Piece>>, &'static str) {
     (found.into_values().collect(), if numbered { "sequence" } else { "order" })
 }
 
-/// Kernels that communicate and of which no row tells.
-fn from_kernels(timeline: &Timeline<'_>, told: &BTreeSet<(usize, i64)>) -> Vec<Piece> {
+/// Kernels that communicate, given by their places in each lane, and of which no row tells.
+fn from_kernels<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>], told: &BTreeSet<(usize, i64)>) -> Vec<Piece<'c>> {
     let mut ops: BTreeMap<Name, &'static str> = BTreeMap::new();
     let mut pieces = Vec::new();
-    for (lane, of_lane) in timeline.lanes.iter().enumerate() {
-        for event in timeline.events(of_lane).filter(|event| event.class == Class::Communication) {
-            let op = *ops.entry(event.name).or_insert_with(|| op_of_kernel(timeline.text(event.name)));
+    for (lane, places) in kernels.iter().enumerate() {
+        for place in places {
+            let event = timeline.event_at(&timeline.lanes[lane], *place as usize);
             let (start_ns, end_ns) = (event.start_ns, event.end_ns);
-            if told.contains(&(lane, start_ns)) {
-                continue;
+            if told.is_empty() || !told.contains(&(lane, start_ns)) {
+                let op = *ops.entry(event.name).or_insert_with(|| op_of_kernel(timeline.text(event.name)));
+                pieces.push(Piece { lane, start_ns, end_ns, op, group_size: 0, bytes_in: 0, bytes_out: 0 });
             }
-            pieces.push(Piece { lane, start_ns, end_ns, op: op.to_string(), group_size: 0, bytes_in: 0, bytes_out: 0 });
         }
     }
     pieces.sort_by_key(|piece| (piece.start_ns, piece.end_ns, piece.lane));
@@ -105,17 +107,18 @@ fn from_kernels(timeline: &Timeline<'_>, told: &BTreeSet<(usize, i64)>) -> Vec<P
 }
 
 /// Pieces of different lanes and one operation that run at the same time are one.
-fn by_overlap(pieces: Vec<Piece>) -> Vec<Vec<Piece>> {
-    let mut done: Vec<Vec<Piece>> = Vec::new();
-    let mut open: BTreeMap<String, Vec<Piece>> = BTreeMap::new();
+fn by_overlap<'c>(pieces: Vec<Piece<'c>>, mut take: impl FnMut(&[Piece<'c>])) {
+    let mut open: Few<&str, Vec<Piece<'c>>> = Few::default();
     for piece in pieces {
-        let group = open.entry(piece.op.clone()).or_default();
+        let group = open.entry(piece.op, Vec::new);
         let first_end = group.iter().map(|known| known.end_ns).min().unwrap_or(i64::MAX);
         if !group.is_empty() && (piece.start_ns >= first_end || group.iter().any(|known| known.lane == piece.lane)) {
-            done.push(std::mem::take(group));
+            take(group);
+            group.clear();
         }
         group.push(piece);
     }
-    done.extend(open.into_values().filter(|group| !group.is_empty()));
-    done
+    for (_, group) in open.into_pairs().filter(|(_, group)| !group.is_empty()) {
+        take(&group);
+    }
 }

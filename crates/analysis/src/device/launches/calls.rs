@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use capture::{Name, SourceIdx};
 
-use super::Distribution;
-use crate::device::timeline::{Api, Timeline, is_time};
+use crate::device::distribution::{Distribution, Quantiles};
+use crate::device::few::Few;
+use crate::device::timeline::{Api, Timeline};
 
 /// All calls of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,30 +30,17 @@ const DEEPEST: usize = 512;
 /// Calls by name, the most time first.
 pub fn call_totals(timeline: &Timeline<'_>) -> Vec<CallTotal> {
     let calls = &timeline.calls;
-    let mut lengths: BTreeMap<Name, (Api, Vec<i64>)> = BTreeMap::new();
-    let mut last: Option<Name> = None;
-    let mut run: Vec<i64> = Vec::new();
-    let mut api = Api::Other;
+    let mut by_name: Few<Name, Quantiles> = Few::default();
     for call in calls.iter() {
-        let name = calls.name(call);
-        if last != Some(name) {
-            if let Some(name) = last.replace(name) {
-                lengths.entry(name).or_insert((api, Vec::new())).1.append(&mut run);
-            }
-            api = calls.api(call);
-        }
-        run.push(calls.end_ns(call) - calls.start_ns(call));
-    }
-    if let Some(name) = last {
-        lengths.entry(name).or_insert((api, Vec::new())).1.append(&mut run);
+        by_name.entry(calls.name(call), Quantiles::default).add(calls.end_ns(call) - calls.start_ns(call));
     }
     let mut places = places(timeline);
-    let mut totals: Vec<CallTotal> = lengths
-        .into_iter()
-        .map(|(name, (api, mut lengths))| CallTotal {
+    let mut totals: Vec<CallTotal> = by_name
+        .into_pairs()
+        .map(|(name, lengths)| CallTotal {
             name: timeline.text(name).to_string(),
-            api,
-            time: Distribution::of(&mut lengths),
+            api: Api::of(timeline.text(name)),
+            time: lengths.distribution(),
             made_in: places.remove(&name).unwrap_or_default(),
         })
         .collect();
@@ -62,28 +50,27 @@ pub fn call_totals(timeline: &Timeline<'_>) -> Vec<CallTotal> {
 
 /// By name of a call that waits or copies: where it was made. One sweep over the host's rows, with a stack per thread.
 fn places(timeline: &Timeline<'_>) -> BTreeMap<Name, Vec<(String, u64)>> {
-    let names = &timeline.capture().names;
     let table = &timeline.capture().tables.host_events;
-    let scopes: Vec<Name> = ["op", "frame", "annotation"].iter().filter_map(|kind| names.find(kind)).collect();
-    let is_scope = |row: usize| scopes.contains(&table.kind[row]);
-    if !(0..table.kind.len()).any(is_scope) {
+    let marks = &timeline.marks;
+    if marks.scopes.is_empty() && marks.annotations.is_empty() {
         return BTreeMap::new();
     }
-    let of_run =
-        |row: &usize| table.run_idx[*row] == timeline.run_idx() && is_time(table.t_start_ns[*row]) && is_time(table.t_end_ns[*row]);
-    let mut order: Vec<u32> = (0..table.kind.len()).filter(of_run).map(|row| row as u32).collect();
-    // Of two that start together the longer one is outside.
-    let key = |row: &u32| (table.t_start_ns[*row as usize], std::cmp::Reverse(table.t_end_ns[*row as usize]));
-    if !order.is_sorted_by_key(key) {
-        order.sort_by_key(key);
-    }
+    let is_wanted = |call: &u32| matches!(timeline.calls.api(*call), Api::Sync | Api::Copy);
+    let calls = timeline.calls.iter().filter(is_wanted).map(|call| (call, false));
+    let scopes = marks.scopes.iter().chain(&marks.annotations).map(|row| (*row, true));
+    let mut order: Vec<(u32, bool)> = calls.chain(scopes).collect();
+    // Of two that start together the longer one is outside, and a call is inside of all.
+    order.sort_unstable_by_key(|(row, is_scope)| {
+        let at = *row as usize;
+        (table.t_start_ns[at], !is_scope, std::cmp::Reverse(table.t_end_ns[at]), *row)
+    });
     let mut open: BTreeMap<(SourceIdx, u32, u32), Vec<(i64, Name)>> = BTreeMap::new();
     let mut counts: BTreeMap<(Name, Name), u64> = BTreeMap::new();
-    for row in order {
+    for (row, is_scope) in order {
         let at = row as usize;
         let thread = (table.source_idx[at], table.process[at], table.thread[at]);
         let (start, end) = (table.t_start_ns[at], table.t_end_ns[at]);
-        if is_scope(at) {
+        if is_scope {
             let stack = open.entry(thread).or_default();
             while stack.last().is_some_and(|(until, _)| *until <= start) {
                 stack.pop();
@@ -91,8 +78,7 @@ fn places(timeline: &Timeline<'_>) -> BTreeMap<Name, Vec<(String, u64)>> {
             if stack.len() < DEEPEST {
                 stack.push((end, table.name[at]));
             }
-        } else if matches!(timeline.calls.api(row), Api::Sync | Api::Copy)
-            && let Some(stack) = open.get(&thread)
+        } else if let Some(stack) = open.get(&thread)
             && let Some((_, scope)) = stack.iter().rev().find(|(until, _)| *until >= end)
         {
             *counts.entry((table.name[at], *scope)).or_default() += 1;

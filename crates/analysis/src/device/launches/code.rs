@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Distribution;
-use crate::device::timeline::{Api, Timeline, is_time};
+use crate::device::distribution::Distribution;
+use crate::device::timeline::{Api, Timeline};
 
 /// Everything of one name that compiled or loaded code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +39,15 @@ const LOADS: &[&str] = &["lazy function loading", "module loading"];
 pub fn code_loads(timeline: &Timeline<'_>) -> Vec<CodeLoad> {
     let capture = timeline.capture();
     let table = &capture.tables.host_events;
+    let marks = &timeline.marks;
     let mut meaning: Vec<Option<Option<bool>>> = vec![None; capture.names.len()];
     let mut found: BTreeMap<(bool, &str), Vec<i64>> = BTreeMap::new();
-    for row in 0..table.kind.len() {
-        let (start, end) = (table.t_start_ns[row], table.t_end_ns[row]);
-        if table.run_idx[row] != timeline.run_idx() || !is_time(start) || !is_time(end) {
-            continue;
-        }
+    let rows = [timeline.calls.loads(), &marks.overheads, &marks.annotations, &marks.scopes];
+    for row in rows.into_iter().flatten().map(|row| *row as usize) {
         let Some(slot) = meaning.get_mut(table.name[row].0 as usize) else { continue };
         let text = capture.text(table.name[row]);
         if let Some(compiles) = *slot.get_or_insert_with(|| compiles(text)) {
-            found.entry((compiles, text)).or_default().push((end - start).max(0));
+            found.entry((compiles, text)).or_default().push((table.t_end_ns[row] - table.t_start_ns[row]).max(0));
         }
     }
     let mut loads: Vec<CodeLoad> = found

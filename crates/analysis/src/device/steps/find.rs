@@ -6,7 +6,7 @@ use capture::{Name, SourceIdx};
 
 use super::label::StepLabel;
 use crate::device::intervals::Run;
-use crate::device::timeline::{Timeline, is_time};
+use crate::device::timeline::Timeline;
 
 /// How steps were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +65,10 @@ const FEWEST: u64 = 3;
 impl Steps {
     /// Finds the steps of an arm: the engine's, else the profiler's, else ranges that repeat.
     pub fn find(timeline: &Timeline<'_>) -> Self {
-        let of_kind = |kind: &str| timeline.capture().names.find(kind);
-        let rows = [(of_kind("annotation"), false), (of_kind("device_annotation"), true)];
+        let marks = &timeline.marks;
         for source in [StepSource::Engine, StepSource::Profiler, StepSource::Range] {
-            for (kind, on_device) in rows {
-                let Some(kind) = kind else { continue };
-                let found = if source == StepSource::Range { ranges(timeline, kind) } else { labelled(timeline, kind, source) };
+            for (rows, on_device) in [(&marks.annotations, false), (&marks.device_annotations, true)] {
+                let found = if source == StepSource::Range { ranges(timeline, rows) } else { labelled(timeline, rows, source) };
                 // A mark on the host holds what it launched only where launches were recorded.
                 let is_usable = !found.is_empty() && (on_device || !timeline.calls.is_empty() || timeline.lanes.is_empty());
                 if is_usable {
@@ -126,17 +124,17 @@ const WHOLE_STEP: u64 = 100;
 /// Replays as steps, from one launch to the next of the same thread; none where a step takes many replays.
 fn replays(timeline: &Timeline<'_>) -> Vec<HostStep> {
     let calls = &timeline.calls;
+    if calls.graph_launches().len() < FEWEST as usize {
+        return Vec::new();
+    }
     let mut kernels: BTreeMap<u32, u64> = BTreeMap::new();
     let mut stretch = (u32::MAX, 0);
-    for event in timeline.lanes.iter().flat_map(|lane| timeline.events(lane)) {
-        if !event.is_kernel() || !calls.api(event.call).is_graph_launch() {
-            continue;
-        }
+    for event in timeline.lanes.iter().flat_map(|lane| timeline.events(lane)).filter(|event| event.by_graph_launch) {
         if event.call != stretch.0 {
             *kernels.entry(stretch.0).or_default() += stretch.1;
             stretch = (event.call, 0);
         }
-        stretch.1 += 1;
+        stretch.1 += u64::from(event.is_kernel());
     }
     *kernels.entry(stretch.0).or_default() += stretch.1;
     kernels.retain(|_, count| *count > 0);
@@ -147,7 +145,7 @@ fn replays(timeline: &Timeline<'_>) -> Vec<HostStep> {
     }
     let mut steps: Vec<HostStep> = Vec::new();
     let mut last: BTreeMap<(SourceIdx, u32, u32), usize> = BTreeMap::new();
-    for call in calls.iter().filter(|call| kernels.contains_key(call)) {
+    for call in calls.graph_launches().iter().copied().filter(|call| kernels.contains_key(call)) {
         let (start_ns, end_ns) = (calls.start_ns(call), calls.end_ns(call).saturating_add(1));
         if let Some(before) = last.insert(calls.thread(call), steps.len()) {
             steps[before].end_ns = start_ns;
@@ -157,22 +155,11 @@ fn replays(timeline: &Timeline<'_>) -> Vec<HostStep> {
     steps
 }
 
-/// Rows of one kind with usable times.
-fn rows_of<'t>(timeline: &'t Timeline<'_>, kind: Name) -> impl Iterator<Item = u32> + 't {
-    let table = &timeline.capture().tables.host_events;
-    let run_idx = timeline.run_idx();
-    let is_usable = move |row: &usize| {
-        let (start, end) = (table.t_start_ns[*row], table.t_end_ns[*row]);
-        table.kind[*row] == kind && table.run_idx[*row] == run_idx && is_time(start) && is_time(end) && end > start
-    };
-    (0..table.kind.len()).filter(is_usable).map(|row| row as u32)
-}
-
-fn labelled(timeline: &Timeline<'_>, kind: Name, source: StepSource) -> Vec<(u32, StepLabel)> {
+fn labelled(timeline: &Timeline<'_>, rows: &[u32], source: StepSource) -> Vec<(u32, StepLabel)> {
     let table = &timeline.capture().tables.host_events;
     let mut known: BTreeMap<Name, Option<StepLabel>> = BTreeMap::new();
-    rows_of(timeline, kind)
-        .filter_map(|row| {
+    rows.iter()
+        .filter_map(|&row| {
             let name = table.name[row as usize];
             let text = timeline.text(name);
             let label = known
@@ -194,13 +181,14 @@ struct Repeated {
 }
 
 /// Ranges of the name that repeats without overlap and covers most time; what covers little is a part of a step.
-fn ranges(timeline: &Timeline<'_>, kind: Name) -> Vec<(u32, StepLabel)> {
+fn ranges(timeline: &Timeline<'_>, rows: &[u32]) -> Vec<(u32, StepLabel)> {
     let table = &timeline.capture().tables.host_events;
     let mut stems: BTreeMap<Name, String> = BTreeMap::new();
     let mut repeated: BTreeMap<String, Repeated> = BTreeMap::new();
     let mut span: Option<(i64, i64)> = None;
-    for row in rows_of(timeline, kind) {
-        let at = row as usize;
+    let is_long = |row: &&u32| table.t_end_ns[**row as usize] > table.t_start_ns[**row as usize];
+    for row in rows.iter().filter(is_long) {
+        let at = *row as usize;
         let (start, end) = (table.t_start_ns[at], table.t_end_ns[at]);
         span = Some(span.map_or((start, end), |span| (span.0.min(start), span.1.max(end))));
         let stem = stems.entry(table.name[at]).or_insert_with(|| stem(timeline.text(table.name[at])));
@@ -222,7 +210,7 @@ fn ranges(timeline: &Timeline<'_>, kind: Name) -> Vec<(u32, StepLabel)> {
         return Vec::new();
     };
     let is_best = |row: &u32| stems.get(&table.name[*row as usize]).is_some_and(|stem| stem == best);
-    rows_of(timeline, kind).filter(is_best).map(|row| (row, StepLabel::default())).collect()
+    rows.iter().copied().filter(is_best).map(|row| (row, StepLabel::default())).collect()
 }
 
 /// A name without its numbers; empty for marks of the compiler and of collectives, which are parts of steps.

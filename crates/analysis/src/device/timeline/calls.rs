@@ -1,10 +1,9 @@
 //! Calls of the runtime and driver, and which of them launched an event: one call can launch many (a graph replay).
 
-use std::collections::BTreeMap;
-
 use capture::{Capture, DeviceEvents, HostEvents, Name, SourceIdx};
 
-use super::{NO_CALL, is_time};
+use super::{NO_CALL, REPLAYS, is_time};
+use crate::device::few::Few;
 
 /// What a call does, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +30,8 @@ pub enum Api {
 }
 
 impl Api {
+    const COUNT: usize = Self::Other as usize + 1;
+
     /// True for the replay of a graph.
     pub fn is_graph_launch(self) -> bool {
         self == Self::GraphLaunch
@@ -73,10 +74,38 @@ impl Api {
 pub struct Calls<'c> {
     table: &'c HostEvents,
     /// Rows of `host_events` that are calls, in order of start.
-    pub(in crate::device) rows: Vec<u32>,
+    rows: Vec<u32>,
+    /// Of those the ones that wait, replay graphs, and load code.
+    syncs: Vec<u32>,
+    graph_launches: Vec<u32>,
+    loads: Vec<u32>,
+    counts: [u64; Api::COUNT],
     apis: Vec<Option<Api>>,
-    groups: Vec<Group>,
-    index: BTreeMap<(SourceIdx, u32), usize>,
+    groups: Few<(SourceIdx, u32), Group>,
+}
+
+/// Rows of `host_events` that are no calls, by kind, in the order of the table.
+#[derive(Debug, Default)]
+pub struct Marks {
+    /// Ranges on the host.
+    pub annotations: Vec<u32>,
+    /// Ranges on a device.
+    pub device_annotations: Vec<u32>,
+    /// What the profiler did.
+    pub overheads: Vec<u32>,
+    /// Ops and frames.
+    pub scopes: Vec<u32>,
+}
+
+/// What a row of `host_events` is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RowKind {
+    Call,
+    Annotation,
+    DeviceAnnotation,
+    Overhead,
+    Scope,
+    Other,
 }
 
 /// Calls of one process in one file by correlation id. Ids repeat across processes.
@@ -90,39 +119,82 @@ struct Group {
 }
 
 impl<'c> Calls<'c> {
-    pub(super) fn read(capture: &'c Capture, run_idx: u32) -> Self {
+    pub(super) fn read(capture: &'c Capture, run_idx: u32) -> (Self, Marks) {
         let table = &capture.tables.host_events;
-        let kinds = [capture.names.find("runtime"), capture.names.find("driver")];
-        let mut calls = Self { table, rows: Vec::new(), apis: vec![None; capture.names.len()], groups: Vec::new(), index: BTreeMap::new() };
-        let mut pairs: Vec<Vec<(u32, u32)>> = Vec::new();
-        let (mut last_key, mut last) = ((SourceIdx(u32::MAX), 0), 0);
+        let mut calls = Self {
+            table,
+            rows: Vec::new(),
+            syncs: Vec::new(),
+            graph_launches: Vec::new(),
+            loads: Vec::new(),
+            counts: [0; Api::COUNT],
+            apis: vec![None; capture.names.len()],
+            groups: Few::default(),
+        };
+        let (mut marks, kinds) = (Marks::default(), kinds(capture));
+        let mut pairs: Few<(SourceIdx, u32), Vec<(u32, u32)>> = Few::default();
         for row in 0..table.t_start_ns.len() {
-            let is_call = table.run_idx[row] == run_idx && kinds.contains(&Some(table.kind[row]));
-            if !is_call || !is_time(table.t_start_ns[row]) || !is_time(table.t_end_ns[row]) {
+            if table.run_idx[row] != run_idx || !is_time(table.t_start_ns[row]) || !is_time(table.t_end_ns[row]) {
                 continue;
             }
-            calls.rows.push(row as u32);
-            let name = table.name[row];
-            let Some(slot) = calls.apis.get_mut(name.0 as usize) else { continue };
-            let api = *slot.get_or_insert_with(|| Api::of(capture.text(name)));
-            if table.correlation[row] == 0 || !api.is_launch() {
-                continue;
+            let kind = kinds.iter().find(|(name, _)| *name == table.kind[row]).map_or(RowKind::Other, |(_, kind)| *kind);
+            let at = row as u32;
+            match kind {
+                RowKind::Call | RowKind::Other => {}
+                RowKind::Annotation => marks.annotations.push(at),
+                RowKind::DeviceAnnotation => marks.device_annotations.push(at),
+                RowKind::Overhead => marks.overheads.push(at),
+                RowKind::Scope => marks.scopes.push(at),
             }
-            let key = (table.source_idx[row], table.process[row]);
-            if key != last_key || pairs.is_empty() {
-                last = *calls.index.entry(key).or_insert_with(|| {
-                    pairs.push(Vec::new());
-                    pairs.len() - 1
-                });
-                last_key = key;
+            if kind == RowKind::Call && calls.take(capture, at) {
+                pairs.entry((table.source_idx[row], table.process[row]), Vec::new).push((table.correlation[row], at));
             }
-            pairs[last].push((table.correlation[row], row as u32));
         }
-        if !calls.rows.is_sorted_by_key(|row| table.t_start_ns[*row as usize]) {
-            calls.rows.sort_by_key(|row| table.t_start_ns[*row as usize]);
+        for (key, pairs) in pairs.into_pairs() {
+            calls.groups.entry(key, || Group::new(pairs));
         }
-        calls.groups = pairs.into_iter().map(Group::new).collect();
-        calls
+        for rows in [&mut calls.rows, &mut calls.syncs, &mut calls.graph_launches, &mut calls.loads] {
+            if !rows.is_sorted_by_key(|row| table.t_start_ns[*row as usize]) {
+                rows.sort_by_key(|row| table.t_start_ns[*row as usize]);
+            }
+        }
+        (calls, marks)
+    }
+
+    /// Takes a call; true where it can have launched something.
+    fn take(&mut self, capture: &Capture, row: u32) -> bool {
+        self.rows.push(row);
+        let name = self.table.name[row as usize];
+        let Some(slot) = self.apis.get_mut(name.0 as usize) else { return false };
+        let api = *slot.get_or_insert_with(|| Api::of(capture.text(name)));
+        self.counts[api as usize] += 1;
+        match api {
+            Api::Sync => self.syncs.push(row),
+            Api::GraphLaunch => self.graph_launches.push(row),
+            Api::Load => self.loads.push(row),
+            _ => {}
+        }
+        api.is_launch() && self.table.correlation[row as usize] != 0
+    }
+
+    /// Calls that wait, in order of start.
+    pub fn syncs(&self) -> &[u32] {
+        &self.syncs
+    }
+
+    /// Calls that replay graphs, in order of start.
+    pub fn graph_launches(&self) -> &[u32] {
+        &self.graph_launches
+    }
+
+    /// Calls that load code, in order of start.
+    pub fn loads(&self) -> &[u32] {
+        &self.loads
+    }
+
+    /// How many calls do one thing.
+    pub fn count(&self, api: Api) -> u64 {
+        self.counts[api as usize]
     }
 
     /// True when no call was recorded.
@@ -130,32 +202,33 @@ impl<'c> Calls<'c> {
         self.rows.is_empty()
     }
 
-    /// The call behind each device event.
+    /// The call behind each device event, with a mark where it replays a graph.
     pub(super) fn of(&self, events: &DeviceEvents, rows: &[u32]) -> Vec<u32> {
-        let (mut last_key, mut last) = ((SourceIdx(u32::MAX), 0), None);
-        rows.iter()
-            .map(|&row| {
-                let at = row as usize;
-                let key = (events.source_idx[at], events.process[at]);
-                if key != last_key {
-                    (last_key, last) = (key, self.group(key));
-                }
-                match (last, events.correlation[at]) {
-                    (Some(group), id) if id != 0 => group.find(id),
-                    _ => NO_CALL,
-                }
-            })
-            .collect()
+        let mut last: (Option<(SourceIdx, u32)>, Option<&Group>) = (None, None);
+        let mut find = |row: &u32| {
+            let at = *row as usize;
+            let key = (events.source_idx[at], events.process[at]);
+            if last.0 != Some(key) {
+                last = (Some(key), self.group(key));
+            }
+            let (Some(group), id @ 1..) = (last.1, events.correlation[at]) else { return NO_CALL };
+            match group.find(id) {
+                call @ ..REPLAYS if self.api(call).is_graph_launch() => call | REPLAYS,
+                call @ ..REPLAYS => call,
+                _ => NO_CALL,
+            }
+        };
+        rows.iter().map(&mut find).collect()
     }
 
     /// The calls of a process; where a recorder does not tell the process of device events, those of the only one.
     fn group(&self, key: (SourceIdx, u32)) -> Option<&Group> {
         let of_source = || {
-            let mut processes = self.index.range((key.0, 0)..=(key.0, u32::MAX));
+            let mut processes = self.groups.pairs().filter(|((source, _), _)| *source == key.0);
             let only = processes.next().filter(|_| key.1 == 0);
-            only.filter(|_| processes.next().is_none()).map(|(_, at)| at)
+            only.filter(|_| processes.next().is_none()).map(|(_, group)| group)
         };
-        self.index.get(&key).or_else(of_source).map(|at| &self.groups[*at])
+        self.groups.get(key).or_else(of_source)
     }
 
     /// What a call does; [`Api::Other`] for none.
@@ -195,6 +268,20 @@ impl<'c> Calls<'c> {
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.rows.iter().copied()
     }
+}
+
+/// The words of the column `kind` with what they mean.
+fn kinds(capture: &Capture) -> Vec<(Name, RowKind)> {
+    let words = [
+        ("runtime", RowKind::Call),
+        ("driver", RowKind::Call),
+        ("annotation", RowKind::Annotation),
+        ("device_annotation", RowKind::DeviceAnnotation),
+        ("overhead", RowKind::Overhead),
+        ("op", RowKind::Scope),
+        ("frame", RowKind::Scope),
+    ];
+    words.into_iter().filter_map(|(word, kind)| Some((capture.names.find(word)?, kind))).collect()
 }
 
 impl Group {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use capture::{Capture, SourceIdx};
 
 use super::is_time;
+use crate::device::few::Few;
 
 /// What ran on one device.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +57,9 @@ struct Part {
     rows: Vec<u32>,
 }
 
+/// Most devices looked at; no recording of a real system has more, a damaged one may.
+const MOST: usize = 1_024;
+
 /// The lanes of an arm by rank and device, and how many rows have no usable time.
 pub(super) fn read(capture: &Capture, run_idx: u32) -> (Vec<Lane>, u64) {
     let described = Described::new(capture, run_idx);
@@ -72,14 +76,14 @@ pub(super) fn read(capture: &Capture, run_idx: u32) -> (Vec<Lane>, u64) {
     let mut lanes: Vec<(SourceIdx, Lane)> = all.map(|group| (group[0].source, lane(&described, group))).collect();
     lanes.sort_by_key(|(source, lane)| (lane.rank, lane.device, *source));
     label(capture, &mut lanes);
-    (lanes.into_iter().map(|(_, lane)| lane).collect(), dropped)
+    let beyond: usize = lanes.iter().skip(MOST).map(|(_, lane)| lane.len()).sum();
+    (lanes.into_iter().take(MOST).map(|(_, lane)| lane).collect(), dropped + beyond as u64)
 }
 
 fn parts(capture: &Capture, run_idx: u32, described: &Described<'_>) -> (Vec<Part>, u64) {
     let table = &capture.tables.device_events;
-    let mut index: BTreeMap<(SourceIdx, u32, u32), usize> = BTreeMap::new();
-    let mut parts: Vec<Part> = Vec::new();
-    let (mut last, mut dropped) = (usize::MAX, 0);
+    let mut parts: Few<(SourceIdx, u32, u32), Part> = Few::default();
+    let mut dropped = 0;
     for row in 0..table.t_start_ns.len() {
         if table.run_idx[row] != run_idx {
             continue;
@@ -89,20 +93,15 @@ fn parts(capture: &Capture, run_idx: u32, described: &Described<'_>) -> (Vec<Par
             dropped += 1;
             continue;
         }
-        let key = (table.source_idx[row], table.process[row], table.device[row]);
-        if parts.get(last).is_none_or(|part| (part.source, part.process, part.device) != key) {
-            last = *index.entry(key).or_insert_with(|| {
-                let (rank, host) = described.rank(key.0, key.2);
-                let (source, process, device) = key;
-                parts.push(Part { source, process, device, rank, host, span: (start, end), rows: Vec::new() });
-                parts.len() - 1
-            });
-        }
-        let part = &mut parts[last];
+        let (source, process, device) = (table.source_idx[row], table.process[row], table.device[row]);
+        let part = parts.entry((source, process, device), || {
+            let (rank, host) = described.rank(source, device);
+            Part { source, process, device, rank, host, span: (start, end), rows: Vec::new() }
+        });
         part.span = (part.span.0.min(start), part.span.1.max(end));
         part.rows.push(row as u32);
     }
-    (parts, dropped)
+    (parts.into_pairs().map(|(_, part)| part).collect(), dropped)
 }
 
 /// What files tell of their devices, by file.
