@@ -45,7 +45,7 @@ const WORDS: &[&str] = &[
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
     "wrong_unit", "damaged_events", "damaged_gzip", "damaged_zstd", "truncated_zstd", "zstd_bomb", "duplicate_events", "events_end_early",
     "events_without_duration", "host_slowed_by_recording", "names_not_utf8", "no_device_events", "no_trace_events", "other_phases",
-    "profiler_message", "unknown_categories",
+    "profiler_message", "times_far_off", "unknown_categories",
     // engines and formats
     "vllm", "vllm-omni", "sglang", "llama.cpp", "tensorrt-llm", "tgi", "ollama", "lmdeploy", "tokenspeed", "CPU", "client_jsonl", "command_txt",
     "host_jsonl", "observations_toml", "prometheus_text", "prometheus_api", "proxy_jsonl", "vllm_bench_json", "vllm_log", "sglang_log",
