@@ -22,6 +22,7 @@ pub mod text_time;
 pub mod units;
 
 mod capture;
+mod columns;
 mod reorder;
 
 pub use crate::capture::Capture;

@@ -21,7 +21,7 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// See the module.
 pub(super) enum Stream<'a> {
-    Plain(Raw<'a>),
+    Plain(Box<Raw<'a>>),
     Gzip(Box<MultiGzDecoder<BufReader<Raw<'a>>>>),
     Zstd(Box<ZstdDecoder<'static, BufReader<Raw<'a>>>>),
 }
@@ -31,7 +31,7 @@ impl<'a> Stream<'a> {
         match raw.peek_magic() {
             [0x1f, 0x8b, ..] => Self::Gzip(Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BLOCK_BYTES, raw)))),
             [0x28, 0xb5, 0x2f, 0xfd] => Self::zstd(raw),
-            _ => Self::Plain(raw),
+            _ => Self::Plain(Box::new(raw)),
         }
     }
 
@@ -52,7 +52,7 @@ impl<'a> Stream<'a> {
 
     pub(super) fn into_raw(self) -> Raw<'a> {
         match self {
-            Self::Plain(raw) => raw,
+            Self::Plain(raw) => *raw,
             Self::Gzip(decoder) => decoder.into_inner().into_inner(),
             Self::Zstd(decoder) => decoder.finish().into_inner(),
         }

@@ -464,14 +464,13 @@ fn one_run_seen_by_every_tool_has_one_time_per_output_token() {
         )
     };
     let inference_perf = format!("[{}, {}]", record(10.0, 0.1, 1.1), record(20.0, 0.3, 2.3));
-    let rows = vec![
-        ("sglang", sglang),
-        ("guidellm", import_text("benchmarks.json", &guidellm_text())),
-        ("aiperf", import_text("profile_export.jsonl", &aiperf)),
-        ("inference-perf", import_text("per_request.json", &inference_perf)),
+    let rows = [
+        ("sglang", tpot_of_rows(&sglang)),
+        ("guidellm", tpot_of_rows(&import_text("benchmarks.json", &guidellm_text()))),
+        ("aiperf", tpot_of_rows(&import_text("profile_export.jsonl", &aiperf))),
+        ("inference-perf", tpot_of_rows(&import_text("per_request.json", &inference_perf))),
     ];
-    for (tool, capture) in &rows {
-        let found = tpot_of_rows(capture);
+    for (tool, found) in rows {
         assert!((found - TPOT_S).abs() < 1e-9, "{tool}: {found}");
     }
 }

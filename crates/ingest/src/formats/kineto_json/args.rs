@@ -43,19 +43,19 @@ impl CollectiveArgs<'_> {
 }
 
 impl<'a> Args<'a> {
-    /// Reads the object at the cursor.
-    pub(super) fn read(cursor: &mut Cursor<'a>) -> Step<Self> {
-        let mut it = Self::default();
+    /// Reads the object at the cursor in place of what was read before.
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'a>) -> Step<()> {
+        *self = Self::default();
         cursor.expect(b'{', "an object")?;
         if cursor.take(b'}') {
-            return Ok(it);
+            return Ok(());
         }
         loop {
             let key = cursor.text()?.raw;
             cursor.expect(b':', "`:`")?;
-            it.member(key, cursor)?;
+            self.member(key, cursor)?;
             if cursor.take(b'}') {
-                return Ok(it);
+                return Ok(());
             }
             cursor.expect(b',', "`,` or `}`")?;
         }

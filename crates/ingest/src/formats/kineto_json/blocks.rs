@@ -4,8 +4,8 @@ use crate::input::Input;
 
 use super::recovery::last_cut;
 
-/// Bytes of a block.
-const BLOCK_BYTES: usize = 2 << 20;
+/// Bytes of a block: what is read, hashed and parsed one after the other should stay in the cache of a core.
+const BLOCK_BYTES: usize = 256 << 10;
 /// Largest block, for text without a place to cut it: an event of this size is passed over.
 const MAX_BLOCK_BYTES: usize = 16 << 20;
 

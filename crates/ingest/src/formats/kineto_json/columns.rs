@@ -39,6 +39,7 @@ pub(super) struct Settings {
 
 /// Names of what told its vendor.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Seen {
     pub(super) cuda: bool,
     pub(super) hip: bool,
@@ -115,15 +116,25 @@ impl Columns {
         if self.settings.host_frames { 0 } else { self.candidates.min_ns().max(MIN_FRAME_NS) }
     }
 
+    /// Operators that are shorter are not taken.
+    #[inline]
+    pub(super) fn min_op_ns(&self) -> i64 {
+        if self.settings.host_frames { 0 } else { self.candidates.min_ns() }
+    }
+
     /// Takes an event that stands at `offset` of the file in `bytes`.
     pub(super) fn add<'a>(&mut self, whole: &Whole<'a>, bytes: &'a [u8], offset: u64) {
         let event = &whole.event;
         match event.arguments {
             Arguments::Read => self.add_with(event, &whole.args, offset),
-            Arguments::At(at) if event.category.has_arguments() => match Args::read(&mut Cursor::new(bytes, at)) {
-                Ok(args) => self.add_with(event, &args, offset),
-                Err(_) => self.losses.damaged.add(offset),
-            },
+            Arguments::At(at) if event.category.has_arguments() => {
+                let mut args = Args::default();
+                if args.read(&mut Cursor::new(bytes, at)).is_ok() {
+                    self.add_with(event, &args, offset);
+                } else {
+                    self.losses.damaged.add(offset);
+                }
+            }
             _ => self.add_with(event, &Args::default(), offset),
         }
     }
@@ -268,8 +279,7 @@ impl Columns {
         let Some(duration_ns) = event.dur.and_then(microseconds) else { return };
         let min_ns = match category {
             Category::Frame => self.min_frame_ns(),
-            _ if self.settings.host_frames => 0,
-            _ => self.candidates.min_ns(),
+            _ => self.min_op_ns(),
         };
         if !(min_ns..=MAX_HOST_NS).contains(&duration_ns) {
             return;

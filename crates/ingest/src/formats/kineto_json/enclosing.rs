@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn the_longest_stay_whoever_read_them() {
         let durations: Vec<i64> = (0..10_000i64).map(|at| at * 7_919 % 1_000).collect();
-        let gather = |parts: usize| {
+        let gather = |parts: i64| {
             let mut all = Candidates::new(1_000);
             for part in 0..parts {
                 let mut own = Candidates::new(1_000);
-                for (at, &duration) in durations.iter().enumerate().filter(|(at, _)| at % parts == part) {
+                for (at, &duration) in (0..).zip(&durations).filter(|(at, _)| at % parts == part) {
                     if duration >= own.min_ns() {
-                        own.add(at as i64, duration, 1, Name(1), Enclosing::Op);
+                        own.add(at, duration, 1, Name(1), Enclosing::Op);
                     }
                 }
                 all.append(own);

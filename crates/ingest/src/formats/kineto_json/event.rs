@@ -102,20 +102,27 @@ pub(super) struct Leave<'l> {
     pub(super) layout: Option<&'l Layout>,
     /// Frames that are shorter are of no use.
     pub(super) min_frame_ns: i64,
+    /// Operators that are shorter are of no use.
+    pub(super) min_op_ns: i64,
 }
 
 impl Leave<'_> {
-    /// The comma behind a frame that is too short, whose `cat` ends at `at`.
+    /// The comma behind a frame or operator that is too short, whose `cat` ends at `at`.
     #[inline]
-    fn brief_frame(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let layout = self.layout.filter(|_| self.min_frame_ns > 0)?;
+    fn behind_brief(&self, category: Category, bytes: &[u8], at: usize) -> Option<usize> {
+        let min_ns = match category {
+            Category::Frame => self.min_frame_ns,
+            Category::Op => self.min_op_ns,
+            _ => 0,
+        };
+        let layout = self.layout.filter(|_| min_ns > 0)?;
         let near = &bytes[at..bytes.len().min(at + MAX_LOOK)];
         let found = layout.duration.find(near)?;
         // What stands in an object of its own is not the frame's.
         memchr::memchr2(b'{', b'}', &near[..found]).is_none().then_some(())?;
         let mut cursor = Cursor::new(bytes, at + found + DURATION.len());
         let duration_ns = microseconds(cursor.scalar().ok()?)?;
-        (duration_ns < self.min_frame_ns).then(|| layout.next_comma(bytes, at))?
+        (duration_ns < min_ns).then(|| layout.next_comma(bytes, at))?
     }
 }
 
@@ -137,9 +144,8 @@ pub(super) fn read<'a>(cursor: &mut Cursor<'a>, keys: &mut Keys, leave: Leave<'_
             Key::Cat => {
                 event.cat = keys.category(cursor)?;
                 event.category = event.cat.unwrap_or_default();
-                if event.category == Category::Frame
-                    && event.ph == b'X'
-                    && let Some(comma) = leave.brief_frame(cursor.bytes, cursor.at)
+                if event.ph == b'X'
+                    && let Some(comma) = leave.behind_brief(event.category, cursor.bytes, cursor.at)
                 {
                     cursor.at = comma;
                     event.was_left = true;
@@ -153,7 +159,7 @@ pub(super) fn read<'a>(cursor: &mut Cursor<'a>, keys: &mut Keys, leave: Leave<'_
             Key::Dur => event.dur = Some(cursor.scalar()?).filter(|text| !text.is_empty()),
             Key::Args => {
                 if event.category.has_arguments() && cursor.peek() == Some(b'{') {
-                    *args = Args::read(cursor)?;
+                    args.read(cursor)?;
                     event.arguments = Arguments::Read;
                 } else {
                     event.arguments = if cursor.peek() == Some(b'{') { Arguments::At(cursor.at) } else { Arguments::Absent };

@@ -53,7 +53,7 @@ fn digits(text: &[u8]) -> Option<i64> {
         }
         value = value * 10 + u64::from(digit);
     }
-    Some(value as i64)
+    i64::try_from(value).ok()
 }
 
 /// Eight digits at once: pairs, then fours, then all.

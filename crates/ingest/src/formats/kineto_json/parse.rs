@@ -93,7 +93,8 @@ fn is_array_end(bytes: &[u8], at: usize) -> bool {
 impl Reader<'_, '_> {
     /// Reads one event; returns where to go on.
     fn event(&mut self, start: usize) -> Step<usize> {
-        let leave = Leave { layout: self.piece.layout, min_frame_ns: self.columns.min_frame_ns() };
+        let (min_frame_ns, min_op_ns) = (self.columns.min_frame_ns(), self.columns.min_op_ns());
+        let leave = Leave { layout: self.piece.layout, min_frame_ns, min_op_ns };
         let read = event::read(&mut self.cursor, &mut self.keys, leave, &mut self.whole);
         if (read.is_err() || self.whole.event.ph == 0)
             && let Some(left_at) = self.left_at.take()

@@ -87,7 +87,9 @@ fn shift(all: &mut Columns, base_ns: i64, losses: &mut Losses) {
         }
     }
     for times in [&mut all.collectives.t_start_ns, &mut all.collectives.t_end_ns] {
-        times.iter_mut().for_each(|t_ns| *t_ns = t_ns.saturating_add(base_ns));
+        for t_ns in times {
+            *t_ns = t_ns.saturating_add(base_ns);
+        }
     }
     let middle = middle(&all.device.t_start_ns).or_else(|| middle(&all.host.t_start_ns));
     let Some(middle) = middle else { return };

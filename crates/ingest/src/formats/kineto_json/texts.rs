@@ -32,6 +32,8 @@ const MAX_KNOWN_BYTES: usize = 4 << 10;
 /// Most strings known again: names that differ in every event would grow without end.
 const MAX_KNOWN: usize = 1 << 16;
 
+type Known = HashMap<Box<[u8]>, (Name, bool)>;
+
 /// The texts of one parser thread.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
@@ -40,7 +42,7 @@ pub(super) struct Texts {
     /// The kinds, which every row has.
     words: Vec<(&'static str, Name)>,
     /// Strings as they stand in the file, by form, and whether they are UTF-8.
-    known: [HashMap<Box<[u8]>, (Name, bool)>; FORMS],
+    known: [Known; FORMS],
 }
 
 impl Texts {

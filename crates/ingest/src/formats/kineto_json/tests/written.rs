@@ -12,6 +12,7 @@ pub(super) struct Trace {
 
 /// How it is written.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct Layout {
     /// `None` for one line.
     indent: Option<usize>,

@@ -1,0 +1,133 @@
+//! Columns of tables: the value types, and how storage sees them.
+
+use crate::ids::{Name, SourceIdx};
+
+/// A column, seen by storage.
+#[derive(Debug)]
+pub enum ColumnRef<'a> {
+    /// 64-bit integers, times among them.
+    I64(&'a [i64]),
+    /// 32-bit integers.
+    I32(&'a [i32]),
+    /// Indices and counts.
+    U32(&'a [u32]),
+    /// Values.
+    F64(&'a [f64]),
+    /// Integers that may be unknown.
+    OptI64(&'a [Option<i64>]),
+    /// Interned text.
+    Name(&'a [Name]),
+    /// Index into the manifest's sources.
+    Source(&'a [SourceIdx]),
+    /// Lists of values (histogram bounds and counts).
+    ListF64(&'a [Vec<f64>]),
+}
+
+/// A column, seen by a reader that fills it.
+#[derive(Debug)]
+pub enum ColumnMut<'a> {
+    /// See [`ColumnRef::I64`].
+    I64(&'a mut Vec<i64>),
+    /// See [`ColumnRef::I32`].
+    I32(&'a mut Vec<i32>),
+    /// See [`ColumnRef::U32`].
+    U32(&'a mut Vec<u32>),
+    /// See [`ColumnRef::F64`].
+    F64(&'a mut Vec<f64>),
+    /// See [`ColumnRef::OptI64`].
+    OptI64(&'a mut Vec<Option<i64>>),
+    /// See [`ColumnRef::Name`].
+    Name(&'a mut Vec<Name>),
+    /// See [`ColumnRef::Source`].
+    Source(&'a mut Vec<SourceIdx>),
+    /// See [`ColumnRef::ListF64`].
+    ListF64(&'a mut Vec<Vec<f64>>),
+}
+
+/// What a value type needs to be a column.
+pub trait Column: Sized + Clone {
+    /// The column for storage.
+    fn column(values: &[Self]) -> ColumnRef<'_>;
+    /// The column for a reader.
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_>;
+    /// Total order, for the canonical sort.
+    fn order(&self, other: &Self) -> std::cmp::Ordering;
+    /// Moves a value into another capture's index space.
+    fn remap(&mut self, _names: &[Name], _sources: &[SourceIdx]) {}
+}
+
+macro_rules! plain_column {
+    ($type:ty, $variant:ident) => {
+        impl Column for $type {
+            fn column(values: &[Self]) -> ColumnRef<'_> {
+                ColumnRef::$variant(values)
+            }
+            fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+                ColumnMut::$variant(values)
+            }
+            fn order(&self, other: &Self) -> std::cmp::Ordering {
+                self.cmp(other)
+            }
+        }
+    };
+}
+plain_column!(i64, I64);
+plain_column!(i32, I32);
+plain_column!(u32, U32);
+plain_column!(Option<i64>, OptI64);
+
+impl Column for f64 {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::F64(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::F64(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.total_cmp(other)
+    }
+}
+
+impl Column for Name {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::Name(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::Name(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.cmp(other)
+    }
+    fn remap(&mut self, names: &[Name], _sources: &[SourceIdx]) {
+        *self = names.get(self.0 as usize).copied().unwrap_or(Name::EMPTY);
+    }
+}
+
+impl Column for SourceIdx {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::Source(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::Source(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.cmp(other)
+    }
+    fn remap(&mut self, _names: &[Name], sources: &[SourceIdx]) {
+        *self = sources.get(self.0 as usize).copied().unwrap_or(*self);
+    }
+}
+
+impl Column for Vec<f64> {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::ListF64(values)
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::ListF64(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.len().cmp(&other.len()).then_with(|| {
+            self.iter().zip(other).map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        })
+    }
+}
