@@ -72,6 +72,11 @@ impl Quantiles {
         }
     }
 
+    /// How many were added.
+    pub fn count(&self) -> u64 {
+        self.count as u64
+    }
+
     /// The distribution of all.
     pub fn distribution(mut self) -> Distribution {
         if self.counts.is_empty() {
