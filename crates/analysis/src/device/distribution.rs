@@ -132,7 +132,7 @@ mod tests {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                let value = (state % wide) as i64 + shift;
+                let value = i64::try_from(state % wide).unwrap() + shift;
                 values.push(value);
                 quantiles.add(value);
             }

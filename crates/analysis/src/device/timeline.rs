@@ -144,7 +144,9 @@ impl<'c> Timeline<'c> {
         let kinds = RowKinds { kernel, memcpy, memset, graph };
         let meanings = vec![UNKNOWN; names.len()];
         let mut timeline = Self { capture, run_idx, lanes, calls, marks, dropped, meanings, matrix: BTreeMap::new(), kinds };
-        met.into_iter().for_each(|name| timeline.learn(name));
+        for name in met {
+            timeline.learn(name);
+        }
         Some(timeline)
     }
 

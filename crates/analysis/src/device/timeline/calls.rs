@@ -80,7 +80,7 @@ pub(super) struct Group {
     sparse: Vec<(u32, u32)>,
 }
 
-impl<'c> Calls<'c> {
+impl Calls<'_> {
     /// Calls that wait, in order of start.
     pub fn syncs(&self) -> &[u32] {
         &self.syncs

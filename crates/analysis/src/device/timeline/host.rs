@@ -73,7 +73,9 @@ pub(super) fn read(capture: &Capture, run_idx: u32) -> (Calls<'_>, Marks) {
     } else {
         let mut order: Vec<u32> = (0..count as u32).collect();
         order.sort_by_key(|row| starts[*row as usize]);
-        order.into_iter().for_each(|row| visit(row as usize));
+        for row in order {
+            visit(row as usize);
+        }
     }
     pass.finish()
 }
