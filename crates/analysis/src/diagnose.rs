@@ -8,7 +8,7 @@ use crate::arms::{are_of_one_system, is_elsewhere};
 use crate::check::{Answer, Check};
 use crate::checks::CHECKS;
 use crate::confidence::{potential_ns, undecided};
-use crate::contract::{Cleared, Finding, Quantity, REPORT_SCHEMA, Report, Role, Status, Unknown};
+use crate::contract::{Cleared, Finding, Layer, Quantity, REPORT_SCHEMA, Report, Role, Status, Unknown};
 use crate::evidence::Evidence;
 use crate::precedence::{LIMITS, SHARING_ID};
 use crate::present::{accounts, issues, subject, trust, window};
@@ -239,9 +239,15 @@ fn unknown(situation: &Situation<'_>, answers: &[(&'static Check, Answer)], sett
     }
     let rank = |check: &str| crate::checks::find(check).map_or(0, |check| if check.rank < LIMITS { check.rank } else { 0 });
     let share = |unknown: &Unknown| unknown.could_own_share.unwrap_or(0.0);
+    // Of recorded devices only the layers of the device can say more.
+    let is_elsewhere = |unknown: &Unknown| {
+        let layer = crate::checks::find(&unknown.check).map(|check| check.layer);
+        situation.account.is_of_devices() && !matches!(layer, Some(Layer::Hardware | Layer::Kernel | Layer::Parallelism))
+    };
     list.sort_by(|a, b| {
         let by_size = share(b).total_cmp(&share(a));
         by_size
+            .then_with(|| is_elsewhere(a).cmp(&is_elsewhere(b)))
             .then_with(|| decides[&b.record_with].cmp(&decides[&a.record_with]))
             .then_with(|| rank(&b.check).cmp(&rank(&a.check)))
             .then_with(|| a.check.cmp(&b.check))

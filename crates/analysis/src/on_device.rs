@@ -6,7 +6,7 @@
 
 use crate::claims::{Basis, Claim};
 use crate::contract::Quantity;
-use crate::device::{CopyFlow, DeviceView, IdleParts, LaneView};
+use crate::device::{CopyFlow, DeviceView, Idle, IdleParts, LaneView};
 use crate::device_step;
 use crate::phase::Phase;
 use crate::situation::Situation;
@@ -97,18 +97,26 @@ impl<'a> OnDevice<'a> {
         !self.view.calls.is_empty()
     }
 
-    /// Idle time that a late launch ends, with the start of the work itself, less what [`Self::syncs`] owns, ns.
+    /// Idle time that a late launch ends, with the start of the work itself, less what [`Self::syncs`] owns and less stretches
+    /// that are too long to be a launch, ns.
     pub fn late_launch_ns(&self) -> i64 {
-        (self.idle.host_ns + self.late_start_ns() - self.syncs().unplanned_ns).max(0)
+        let late_start_ns = self.reliable_ns(|idle| idle.late_start_ns);
+        (self.idle.host_ns + late_start_ns - self.long_host().0 - self.syncs().unplanned_ns).max(0)
     }
 
-    /// Idle time before work that was queued when the stretch began, ns.
+    /// Idle time in which the host did something that takes longer than any launch, ns, and the number of such stretches.
+    pub fn long_host(&self) -> (i64, u64) {
+        let gaps = self.view.lanes.iter().filter(|lane| lane.idle_is_reliable()).map(|lane| lane.idle.long_host_gaps).sum();
+        (self.reliable_ns(|idle| idle.long_host_ns), gaps)
+    }
+
+    /// Idle time of the starts of kernels that were queued, ns.
     pub fn queued_start_ns(&self) -> i64 {
-        self.idle.launch_ns - self.late_start_ns()
+        self.reliable_ns(|idle| idle.short_start_ns)
     }
 
-    fn late_start_ns(&self) -> i64 {
-        self.view.lanes.iter().filter(|lane| lane.idle_is_reliable()).map(|lane| lane.idle.late_start_ns).sum()
+    fn reliable_ns(&self, of: impl Fn(&Idle) -> i64) -> i64 {
+        self.view.lanes.iter().filter(|lane| lane.idle_is_reliable()).map(|lane| of(&lane.idle)).sum()
     }
 
     /// Idle stretches by what ended them, all devices.

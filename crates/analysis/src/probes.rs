@@ -169,9 +169,8 @@ fn arithmetic(finding: &Finding, probes: &[Probe]) -> Option<(String, Outcome, S
 
 fn idle_matrix_units(finding: &Finding, probes: &[Probe]) -> Option<(String, Outcome, String)> {
     let best = fastest(probes, "bench.flops{", "phase=\"prefill\"")?;
-    let share_row =
-        ["share of the matrix rate", "prompts, share of the matrix rate"].into_iter().find(|row| figure(finding, row).is_some())?;
-    let used = used_flops(finding, share_row, best.data_sheet)?;
+    let by_row = |row: &str| used_flops(finding, row, best.data_sheet);
+    let used = by_row("share of the matrix rate").or_else(|| by_row("prompts, share of the matrix rate"))?;
     let share = used / best.value;
     // Here a low share is what the finding says.
     let outcome = match by_share(share) {

@@ -30,7 +30,7 @@ pub struct Options<'a> {
     pub max_requests: usize,
     /// Takes every operator and Python frame of a trace, which are most of it; without, only those around waits and copies.
     pub host_frames: bool,
-    /// Threads that parse one large trace; 0 for as many as there are cores.
+    /// Threads that read one large trace; 0 for as many as there are cores.
     pub threads: usize,
     /// Called after each source.
     pub progress: Option<&'a dyn Fn(Progress)>,

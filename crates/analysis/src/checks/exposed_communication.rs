@@ -36,7 +36,7 @@ check! {
     /// ## When this is wrong
     /// Ten to twenty percent is ordinary for sharded decode. Waiting inside the collective for one slow rank is
     /// `straggler_rank`; a link far below what it can do is `slow_interconnect`.
-    id: "exposed_communication", layer: Parallelism, rank: 64, phases: [Prefill, Decode, Communication], bound: "network", validated_on: "report", run: find,
+    id: "exposed_communication", layer: Parallelism, rank: 64, phases: [Prefill, Decode, Communication], bound: "network", validated_on: "trace", run: find,
 }
 
 /// Sharded decode spends 10 to 20 % in collectives anyway (attribution, section 6); above a quarter they carry the step.

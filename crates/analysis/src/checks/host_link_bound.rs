@@ -34,7 +34,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A narrow link (x8, generation 3) that carries little: true and harmless, as loading is the only thing that waits.
-    id: "host_link_bound", layer: Hardware, rank: 32, phases: [Prefill, Decode, Copy], bound: "memory", validated_on: "report", run: find,
+    id: "host_link_bound", layer: Hardware, rank: 32, phases: [Prefill, Decode, Copy], bound: "memory", validated_on: "trace", run: find,
 }
 
 /// Share of the link's rate from which steps wait for it. Transfers come in bursts between computations, so a one-second

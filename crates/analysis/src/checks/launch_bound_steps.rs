@@ -31,7 +31,7 @@ check! {
     /// ## When this is wrong
     /// The host waits for the device (a sync) and launches late for that reason; there is no work; graphs replay the step
     /// and a trace shows the replay as one block.
-    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode, Idle], bound: "host", validated_on: "typed", run: find,
+    id: "launch_bound_steps", layer: Kernel, rank: 40, phases: [Decode, Idle], bound: "host", validated_on: "trace", run: find,
 }
 
 /// Idle between launches below this share of a step is the grain of any engine.

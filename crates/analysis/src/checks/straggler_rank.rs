@@ -32,7 +32,7 @@ check! {
     ///
     /// ## When this is wrong
     /// Ranks that have more work, not less speed (`expert_imbalance`, `dp_lockstep`), and a slow link, which delays all alike.
-    id: "straggler_rank", layer: Parallelism, rank: 60, phases: [Prefill, Decode, Communication], bound: "hardware", validated_on: "typed", run: find,
+    id: "straggler_rank", layer: Parallelism, rank: 60, phases: [Prefill, Decode, Communication], bound: "hardware", validated_on: "simulated", run: find,
 }
 
 /// The last rank behind the median by a tenth of the step (attribution, section 6: skew of a tenth of the call).

@@ -32,7 +32,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A transfer that is meant: KV blocks to another pool or to host memory, offloaded weights.
-    id: "unexpected_copies", layer: Kernel, rank: 31, phases: [Decode, Copy], bound: "memory", validated_on: "typed", run: find,
+    id: "unexpected_copies", layer: Kernel, rank: 31, phases: [Decode, Copy], bound: "memory", validated_on: "simulated", run: find,
 }
 
 /// Copies of sampled tokens and small inputs stay below this share of a step.

@@ -30,7 +30,7 @@ check! {
     ///
     /// ## When this is wrong
     /// The kernels are very short and many: then their number costs, not their bytes.
-    id: "unfused_elementwise", layer: Kernel, rank: 74, phases: [Decode, Compute], bound: "memory", validated_on: "typed", run: find,
+    id: "unfused_elementwise", layer: Kernel, rank: 74, phases: [Decode, Compute], bound: "memory", validated_on: "trace", run: find,
 }
 
 /// Share of the step that well-fused engines do not exceed by far; twice their usual tenth.

@@ -67,6 +67,11 @@ impl IdleParts {
 /// The shortest gap a recorder writes.
 const TICK_NS: i64 = 1;
 
+/// No launch from a framework takes this long, ns: the slowest dispatch in Python takes some hundred microseconds.
+const LONGEST_LAUNCH_NS: i64 = 1_000_000;
+/// Between queued kernels of one stream a device needs some microseconds at most, ns.
+const LONGEST_START_NS: i64 = 20_000;
+
 /// Idle time of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
@@ -75,13 +80,20 @@ pub struct Idle {
     /// Of it what is certain to be idle: stretches between two pieces of work of one stream, both launched in the
     /// recording. Elsewhere another recording may hold what ran.
     pub trusted: IdleParts,
-    /// Of the trusted time the host's part in stretches that began while the host sat in a synchronizing call: it had waited
-    /// for the device to run dry, so that nothing was queued behind. Part of host, sync, between steps or profiler above.
+    /// Of the trusted time the host's part in stretches that began while the host sat in a synchronizing call, as far as it
+    /// had waited there before: with that time it could have run ahead. Part of host, sync, between steps or profiler above.
     pub after_sync_ns: i64,
     /// Number of those stretches.
     pub after_sync_gaps: u64,
     /// Of the trusted launch time what follows a late call: nothing was queued, so that the start of the work waited for too.
     pub late_start_ns: i64,
+    /// Of the trusted time of a host that was late for no known reason what lies in stretches longer than any launch takes:
+    /// data loading, allocation, first use. The launches themselves are the rest.
+    pub long_host_ns: i64,
+    /// Number of those stretches.
+    pub long_host_gaps: u64,
+    /// Of the trusted launch time before queued work what lies in stretches as short as the start of a kernel is.
+    pub short_start_ns: i64,
     /// Stretches that ended since the host was late, not counting unlinked ones.
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
@@ -149,10 +161,10 @@ impl HostStates {
         states
     }
 
-    /// True when the host of `process` sits in a synchronizing call at that moment.
-    fn is_syncing(&self, process: (SourceIdx, u32), at: i64) -> bool {
-        let covers = |runs: &Vec<Run>| runs[..runs.partition_point(|run| run.0 <= at)].last().is_some_and(|run| run.1 >= at);
-        self.processes.get(process).map(|states| &states.sync).is_some_and(covers)
+    /// How long the host of `process` has sat in a synchronizing call at that moment; 0 where it does not.
+    fn waited_ns(&self, process: (SourceIdx, u32), at: i64) -> i64 {
+        let Some(runs) = self.processes.get(process).map(|states| &states.sync) else { return 0 };
+        runs[..runs.partition_point(|run| run.0 <= at)].last().filter(|run| run.1 >= at).map_or(0, |run| at - run.0)
     }
 
     /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
@@ -234,11 +246,25 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched && last.stream == event.stream {
             self.trusted.add(&parts);
-            self.late_start_ns = self.late_start_ns.saturating_add(if called > start { parts.launch_ns } else { 0 });
-            if called > start && host.is_syncing(timeline.calls.process(event.call), start) {
-                self.after_sync_ns = self.after_sync_ns.saturating_add(called - start);
-                self.after_sync_gaps += 1;
-            }
+            self.tell(host.waited_ns(timeline.calls.process(event.call), start), called - start, &parts);
+        }
+    }
+
+    /// What more is told of a stretch that is trusted: `late_ns` until the call began, the host having waited before.
+    fn tell(&mut self, waited_ns: i64, late_ns: i64, parts: &IdleParts) {
+        if late_ns <= 0 {
+            let is_short = parts.launch_ns <= LONGEST_START_NS;
+            self.short_start_ns = self.short_start_ns.saturating_add(if is_short { parts.launch_ns } else { 0 });
+            return;
+        }
+        self.late_start_ns = self.late_start_ns.saturating_add(parts.launch_ns);
+        if waited_ns > 0 {
+            self.after_sync_ns = self.after_sync_ns.saturating_add(late_ns.min(waited_ns));
+            self.after_sync_gaps += 1;
+        }
+        if parts.host_ns > LONGEST_LAUNCH_NS {
+            self.long_host_ns = self.long_host_ns.saturating_add(parts.host_ns);
+            self.long_host_gaps += 1;
         }
     }
 

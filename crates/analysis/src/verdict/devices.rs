@@ -71,6 +71,14 @@ fn unowned(view: &DeviceView) -> String {
     if unlinked * 2 >= idle.max(1) {
         return "before most of the idle stretches the recording holds no launch, so that their cause does not show; record with the host's calls".into();
     }
+    let long = view.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.idle.long_host_ns, sum.1 + lane.idle.long_host_gaps));
+    if long.0 * 2 >= idle.max(1) {
+        return format!(
+            "{} of the idle time lie in {} in which the host launches nothing for over a millisecond (data loading, allocation, first use of code)",
+            seconds(long.0 as f64 * 1e-9),
+            plural(long.1 as f64, "stretch")
+        );
+    }
     "idle, copies and communication by cause stand in the account below".into()
 }
 

@@ -49,7 +49,7 @@ const WORDS: &[&str] = &[
     "unmapped_families", "unreadable_capture", "unreadable_file", "unreadable_folder", "unreadable_line", "unused_key", "wrong_type",
     "wrong_unit", "damaged_events", "damaged_gzip", "damaged_zstd", "truncated_zstd", "zstd_bomb", "duplicate_events", "events_end_early",
     "events_without_duration", "host_slowed_by_recording", "names_not_utf8", "no_device_events", "no_trace_events", "other_phases",
-    "profiler_message", "unknown_categories",
+    "profiler_message", "times_far_off", "unknown_categories",
     "changes_beside", "damaged_database", "damaged_pages", "devices_renumbered", "graphs_not_expanded", "impossible_correlation",
     "names_left_out", "needs_a_file", "no_events", "open_ranges", "operators_left_out", "profiler_complaint", "read_failed",
     "samples_averaged", "session_start_unknown", "short_calls_left_out", "tables_not_read", "too_many_events", "truncated_database",

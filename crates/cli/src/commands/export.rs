@@ -62,21 +62,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     args.csv.as_ref().map_or(Ok(()), |folder| destination::check_export_folder(folder, &args.inputs, args.force))?;
     let capture = evidence::read_with(&args.inputs, args.pace, &args.stored)?;
+    refuse_nothing_to_fold(args, &capture)?;
     let mut lines = Vec::new();
     if let Some(path) = &args.perfetto {
         lines.push(write_perfetto(&capture, path)?);
     }
     if let Some(path) = &args.folded {
-        if capture.tables.device_events.t_start_ns.is_empty() {
-            bail!("there are no device events to fold; --folded-stacks writes sampled stacks of host threads");
-        }
         let count = atomic_file::write_with(path, |mut out| folded::write_device_time(&capture, &mut out))?;
         lines.push(format!("{}: {count} stacks, ns", shown(path)));
     }
     if let Some(path) = &args.folded_stacks {
-        if capture.tables.stacks.weight.is_empty() {
-            bail!("there are no sampled stacks; --folded writes time on devices");
-        }
         let count = atomic_file::write_with(path, |mut out| folded::write_stacks(&capture, &mut out))?;
         lines.push(format!("{}: {count} stacks, samples", shown(path)));
     }
@@ -85,6 +80,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     out::print(&format!("wrote {}\n", lines.join("\nwrote ")))?;
     Ok(Exit::Done)
+}
+
+/// Said before anything is written.
+fn refuse_nothing_to_fold(args: &Args, capture: &Capture) -> anyhow::Result<()> {
+    if args.folded.is_some() && capture.tables.device_events.t_start_ns.is_empty() {
+        bail!("there are no device events to fold; --folded-stacks writes sampled stacks of host threads");
+    }
+    if args.folded_stacks.is_some() && capture.tables.stacks.weight.is_empty() {
+        bail!("there are no sampled stacks; --folded writes time on devices");
+    }
+    Ok(())
 }
 
 fn write_perfetto(capture: &Capture, path: &Path) -> anyhow::Result<String> {

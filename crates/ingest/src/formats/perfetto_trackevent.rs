@@ -65,7 +65,7 @@ fn sniff(probe: &Probe<'_>) -> Confidence {
             match field {
                 Ok((packet::TRACK_EVENT | packet::TRACK_DESCRIPTOR, Value::Bytes(_))) => return Confidence::Sure,
                 Ok((packet::TRACE_CONFIG | packet::CLOCK_SNAPSHOT | packet::COMPRESSED, Value::Bytes(_))) => {
-                    confidence = Confidence::Likely
+                    confidence = Confidence::Likely;
                 }
                 Ok(_) => {}
                 Err(_) if is_cut => break,

@@ -464,7 +464,7 @@ fn one_run_seen_by_every_tool_has_one_time_per_output_token() {
         )
     };
     let inference_perf = format!("[{}, {}]", record(10.0, 0.1, 1.1), record(20.0, 0.3, 2.3));
-    let rows = [
+    let rows = vec![
         ("sglang", sglang),
         ("guidellm", import_text("benchmarks.json", &guidellm_text())),
         ("aiperf", import_text("profile_export.jsonl", &aiperf)),

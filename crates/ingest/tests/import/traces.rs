@@ -123,11 +123,11 @@ fn events_before_the_head_read() {
     check(
         "bert_h100",
         expect![[r#"
-        device 0: 9 events, 9 kernels, window 559070 ns from 1752830083336779604, work 73504 ns
-        host {"annotation": 1, "device_annotation": 1, "driver": 3, "frame": 1, "runtime": 17}
-        is 0 [NVIDIA H100 80GB HBM3] nvidia rank -1/0 sms 132 warps 64
-        ! note host_slowed_by_recording [] x1
-    "#]],
+            device 0: 9 events, 9 kernels, window 559070 ns from 1752830083336779604, work 73504 ns
+            host {"annotation": 1, "device_annotation": 1, "driver": 3, "frame": 2, "runtime": 17}
+            is 0 [NVIDIA H100 80GB HBM3] nvidia rank -1/0 sms 132 warps 64
+            ! note host_slowed_by_recording [] x1
+        "#]],
     );
 }
 

@@ -109,11 +109,12 @@ fn impossible_times_are_left_out_and_counted() {
     check(
         document(&events).as_bytes(),
         expect![[r#"
-        source trace.json kineto_json rows=16 unmapped=0 damaged
-        runs=1 device_events=5 host_events=10 devices=1 issues=2
-        ! warning events_without_duration trace.json [byte 1869] x1 expected a duration of device work, found none; these events are left out
-        ! warning impossible_times trace.json [byte 1] x4 expected times of device work and calls as microseconds that fit, with durations from 0 to an hour, found others; these events are left out
-    "#]],
+            source trace.json kineto_json rows=16 unmapped=0 damaged
+            runs=1 device_events=5 host_events=10 devices=1 issues=3
+            ! warning events_without_duration trace.json [byte 1869] x1 expected a duration of device work, found none; these events are left out
+            ! warning impossible_times trace.json [byte 277] x3 expected times of device work and calls as microseconds that fit, with durations from 0 to an hour, found others; these events are left out
+            ! warning times_far_off trace.json [] x1 expected all work within ten days of its middle, found some outside; it is left out
+        "#]],
     );
 }
 

@@ -41,7 +41,7 @@ fn found(situation: &Situation<'_>, device: &OnDevice<'_>, own_ns: i64) -> Found
     // Without the other ranks a slow link and a rank that comes late look the same.
     let (basis, lo, blind) = if seen.is_partial() {
         (
-            Basis::Bound,
+            Basis::Counterfactual,
             own_ns / 2,
             format!(
                 " Only {} of {} ranks were recorded: whether the link is slow or another rank late shows with all of them.",

@@ -10,8 +10,10 @@ use crate::record_device::{TRACE, undecided};
 use crate::situation::Situation;
 use crate::words::{count, percent, seconds};
 
-/// The host is late more often than not: else what idles is queued already.
+/// Late launches are most of what leaves the device idle: else something else does.
 const MOSTLY_LATE: f64 = 0.5;
+/// Fewer idle stretches tell no pace of launches.
+const FEWEST_GAPS: u64 = 20;
 
 /// Nothing where no device was recorded.
 pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
@@ -22,14 +24,20 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     let late_ns = device.late_launch_ns();
     let share = device.share(late_ns);
     let gaps = device.gaps();
-    let margin = vec![("late_launch_share", share), ("host_late_share", gaps.late_share())];
+    let of_idle = late_ns as f64 / device.idle.total_ns().max(1) as f64;
+    let margin = vec![("late_launch_share", share), ("late_of_idle", of_idle)];
+    if gaps.late + gaps.queued < FEWEST_GAPS {
+        let because = format!("{} idle stretches are too few to tell how the host launches", count((gaps.late + gaps.queued) as f64));
+        return Some(undecided(situation, &["a longer recording"], because, TRACE));
+    }
     if share < GRAIN {
         let lead = device.view.lanes.iter().map(|lane| lane.launches.lead.p50_ns).max().unwrap_or(0);
         let ahead = if lead > 0 { format!(", typically launched {} ahead", seconds(lead as f64 * 1e-9)) } else { String::new() };
         return Some(clear(margin, format!("the device waits {} of its time for launches that come late{ahead}", percent(share))));
     }
-    if gaps.late_share() < MOSTLY_LATE {
-        return Some(clear(margin, "most idle stretches end with work that was queued already: the host runs ahead"));
+    if of_idle < MOSTLY_LATE {
+        let because = format!("late launches are {} of the idle time: something else leaves the device idle", percent(of_idle));
+        return Some(clear(margin, because));
     }
     Some(Answer::Found(Box::new(found(situation, &device, late_ns))))
 }

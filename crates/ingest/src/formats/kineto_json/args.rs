@@ -1,6 +1,7 @@
 //! The arguments of device work and of calls, as CUDA, ROCm, XPU and MTIA write them.
 
-use super::scan::{Cursor, Step, Text, integer};
+use super::numbers::integer;
+use super::scan::{Cursor, Step, Text};
 
 /// What is read of an event's `args`; text is as it stands in the file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,10 +43,9 @@ impl CollectiveArgs<'_> {
 }
 
 impl<'a> Args<'a> {
-    /// Reads the object at `at`.
-    pub(super) fn read(bytes: &'a [u8], at: usize) -> Step<Self> {
+    /// Reads the object at the cursor.
+    pub(super) fn read(cursor: &mut Cursor<'a>) -> Step<Self> {
         let mut it = Self::default();
-        let mut cursor = Cursor::new(bytes, at);
         cursor.expect(b'{', "an object")?;
         if cursor.take(b'}') {
             return Ok(it);
@@ -53,7 +53,7 @@ impl<'a> Args<'a> {
         loop {
             let key = cursor.text()?.raw;
             cursor.expect(b':', "`:`")?;
-            it.member(key, &mut cursor)?;
+            it.member(key, cursor)?;
             if cursor.take(b'}') {
                 return Ok(it);
             }

@@ -1,7 +1,7 @@
 //! What an event is, by its `cat`: every spelling that PyTorch's profiler has used, on CUDA, ROCm, XPU and MTIA.
 
 /// What becomes of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Category {
     /// A kernel on a device.
     Kernel,
@@ -32,6 +32,7 @@ pub(super) enum Category {
     /// Links, spans, memory events: nothing that the tables hold.
     Skipped,
     /// A word that no known version writes.
+    #[default]
     Unknown,
 }
 
@@ -66,5 +67,14 @@ impl Category {
             | b"mtia_insight" => Self::Skipped,
             _ => Self::Unknown,
         }
+    }
+
+    /// True when the arguments of such an event are of use.
+    #[inline]
+    pub(super) fn has_arguments(self) -> bool {
+        matches!(
+            self,
+            Self::Kernel | Self::Memcpy | Self::Memset | Self::MtiaWork | Self::Runtime | Self::Driver | Self::Sync | Self::Counter
+        )
     }
 }

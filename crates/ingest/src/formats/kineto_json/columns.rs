@@ -10,16 +10,21 @@ use capture::{Name, SourceIdx};
 
 use super::args::Args;
 use super::category::Category;
-use super::enclosing::Candidates;
-use super::event::Event;
+use super::enclosing::{Candidates, Enclosing};
+use super::event::{Arguments, Event, Whole};
 use super::losses::Losses;
-use super::texts::{Texts, copy_name, number_of, without_address, without_version};
+use super::numbers::microseconds;
+use super::scan::Cursor;
+use super::texts::{Form, Texts, number_of};
 use super::{collective, counters};
 
 /// Longest believable device work: longer ones are damage that would own all of a window.
 const MAX_WORK_NS: i64 = 3_600_000_000_000;
 /// Longest believable call or range.
 const MAX_HOST_NS: i64 = 24 * MAX_WORK_NS;
+
+/// Frames that are shorter enclose no call that costs time.
+const MIN_FRAME_NS: i64 = 5_000;
 
 /// What a reader is told before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -104,12 +109,30 @@ impl Columns {
         }
     }
 
+    /// Frames that are shorter are not taken.
+    #[inline]
+    pub(super) fn min_frame_ns(&self) -> i64 {
+        if self.settings.host_frames { 0 } else { self.candidates.min_ns().max(MIN_FRAME_NS) }
+    }
+
     /// Takes an event that stands at `offset` of the file in `bytes`.
-    pub(super) fn add(&mut self, event: &Event<'_>, bytes: &[u8], offset: u64) {
-        let category = event.category();
+    pub(super) fn add<'a>(&mut self, whole: &Whole<'a>, bytes: &'a [u8], offset: u64) {
+        let event = &whole.event;
+        match event.arguments {
+            Arguments::Read => self.add_with(event, &whole.args, offset),
+            Arguments::At(at) if event.category.has_arguments() => match Args::read(&mut Cursor::new(bytes, at)) {
+                Ok(args) => self.add_with(event, &args, offset),
+                Err(_) => self.losses.damaged.add(offset),
+            },
+            _ => self.add_with(event, &Args::default(), offset),
+        }
+    }
+
+    fn add_with(&mut self, event: &Event<'_>, args: &Args<'_>, offset: u64) {
+        let category = event.category;
         match event.ph {
             b'X' => {}
-            b'C' => return self.add_counter(event, category, bytes, offset),
+            b'C' => return self.add_counter(event, category, args, offset),
             b'B' | b'E' | b'b' | b'e' | b'n' => return self.losses.other_phases.add(offset),
             _ => return,
         }
@@ -122,18 +145,18 @@ impl Columns {
             }
             Category::Op | Category::Frame => self.add_enclosing(event, category, offset),
             Category::MtiaWork if memchr::memmem::find(event.name.raw, b"wait").is_some() => {
-                self.add_host(event, Category::Sync, bytes, offset);
+                self.add_host(event, Category::Sync, args, offset);
             }
             Category::Kernel | Category::Memcpy | Category::Memset | Category::MtiaWork => {
-                self.add_device(event, category, bytes, offset);
+                self.add_device(event, category, args, offset);
             }
-            _ => self.add_host(event, category, bytes, offset),
+            _ => self.add_host(event, category, args, offset),
         }
     }
 
     fn span(&mut self, event: &Event<'_>, longest_ns: i64, offset: u64) -> Option<Span> {
-        let start = super::scan::microseconds(event.ts);
-        let duration = event.dur.map_or(Some(0), super::scan::microseconds);
+        let start = microseconds(event.ts);
+        let duration = event.dur.map_or(Some(0), microseconds);
         let span = start
             .zip(duration)
             .filter(|(_, duration)| (0..=longest_ns).contains(duration))
@@ -144,30 +167,20 @@ impl Columns {
         span
     }
 
-    fn args<'a>(&mut self, event: &Event<'_>, bytes: &'a [u8], offset: u64) -> Args<'a> {
-        let read = event.args.map_or(Ok(Args::default()), |at| Args::read(bytes, at));
-        read.unwrap_or_else(|_| {
-            self.losses.damaged.add(offset);
-            Args::default()
-        })
-    }
-
-    fn add_device(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+    fn add_device(&mut self, event: &Event<'_>, category: Category, args: &Args<'_>, offset: u64) {
         if event.dur.is_none() {
             return self.losses.without_duration.add(offset);
         }
         let Some(span) = self.span(event, MAX_WORK_NS, offset) else { return };
-        let args = self.args(event, bytes, offset);
         let kind = match category {
             Category::Memcpy => "memcpy",
             Category::Memset => "memset",
             _ => "kernel",
         };
         self.seen.mtia |= category == Category::MtiaWork;
-        let text = self.texts.text(event.name, &mut self.losses, offset);
-        let name = if category == Category::Memcpy { copy_name(&text) } else { text };
-        let name = self.texts.names.intern(&name);
-        let shape = self.shape(&args);
+        let form = if category == Category::Memcpy { Form::Copy } else { Form::Plain };
+        let name = self.texts.name(event.name, form, &mut self.losses, offset);
+        let shape = self.shape(args);
         let row = DeviceEvent {
             t_start_ns: span.start_ns,
             t_end_ns: span.end_ns,
@@ -206,11 +219,9 @@ impl Columns {
         self.texts.names.intern(self.shape.trim_end())
     }
 
-    fn add_host(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+    fn add_host(&mut self, event: &Event<'_>, category: Category, args: &Args<'_>, offset: u64) {
         let Some(span) = self.span(event, MAX_HOST_NS, offset) else { return };
         let is_call = matches!(category, Category::Runtime | Category::Driver);
-        let is_annotation = matches!(category, Category::Annotation | Category::DeviceAnnotation);
-        let args = if is_annotation || category == Category::Overhead { Args::default() } else { self.args(event, bytes, offset) };
         if is_call || category == Category::Annotation {
             *self.processes.entry((!is_call, number_of(event.pid))).or_default() += 1;
         }
@@ -223,17 +234,18 @@ impl Columns {
             _ => "annotation",
         };
         let is_kind_told = category == Category::Sync && !args.sync_kind.raw.is_empty();
-        let text = self.texts.text(if is_kind_told { args.sync_kind } else { event.name }, &mut self.losses, offset);
-        let name = if is_call {
+        if is_call {
             self.seen.calls = true;
-            self.seen.hip |= text.starts_with("hip");
-            self.seen.cuda |= text.starts_with("cu");
-            self.texts.names.intern(without_version(&text))
-        } else if is_annotation {
-            self.texts.names.intern(&crate::secrets::redact(&text))
-        } else {
-            self.texts.names.intern(&text)
+            self.seen.hip |= event.name.raw.starts_with(b"hip");
+            self.seen.cuda |= event.name.raw.starts_with(b"cu");
+            self.seen.xpu |= event.name.raw.starts_with(b"ze") || event.name.raw.starts_with(b"ur");
+        }
+        let form = match category {
+            Category::Runtime | Category::Driver => Form::Call,
+            Category::Annotation | Category::DeviceAnnotation => Form::Annotation,
+            _ => Form::Plain,
         };
+        let name = self.texts.name(if is_kind_told { args.sync_kind } else { event.name }, form, &mut self.losses, offset);
         let row = HostEvent {
             t_start_ns: span.start_ns,
             t_end_ns: span.end_ns,
@@ -245,29 +257,33 @@ impl Columns {
             correlation: args.correlation.filter(|id| *id > 0).map_or(0, fold),
             source_idx: self.settings.source_idx,
         };
-        self.seen.xpu |= event.cat.is_some_and(|cat| cat.starts_with(b"xpu"));
-        self.seen.mtia |= event.cat.is_some_and(|cat| cat.starts_with(b"mtia"));
         self.host.push(row);
     }
 
     fn add_enclosing(&mut self, event: &Event<'_>, category: Category, offset: u64) {
         // Until 2022 the steps of the profiler were operators.
         if category == Category::Op && event.name.raw.starts_with(b"ProfilerStep#") {
-            return self.add_host(event, Category::Annotation, &[], offset);
+            return self.add_host(event, Category::Annotation, &Args::default(), offset);
         }
-        let (Some(start_ns), Some(duration_ns)) = (super::scan::microseconds(event.ts), event.dur.and_then(super::scan::microseconds))
-        else {
-            return;
+        let Some(duration_ns) = event.dur.and_then(microseconds) else { return };
+        let min_ns = match category {
+            Category::Frame => self.min_frame_ns(),
+            _ if self.settings.host_frames => 0,
+            _ => self.candidates.min_ns(),
         };
-        if !(0..=MAX_HOST_NS).contains(&duration_ns) || (!self.settings.host_frames && !self.candidates.wants(duration_ns)) {
+        if !(min_ns..=MAX_HOST_NS).contains(&duration_ns) {
             return;
         }
-        let text = self.texts.text(event.name, &mut self.losses, offset);
-        let name = self.texts.names.intern(without_address(&text));
+        let Some(start_ns) = microseconds(event.ts) else { return };
+        let name = self.texts.name(event.name, Form::Frame, &mut self.losses, offset);
         let thread = number_of(event.tid);
         if !self.settings.host_frames {
-            self.candidates.add(start_ns, duration_ns, thread, name, category == Category::Frame);
-            return;
+            let kind = match category {
+                Category::Op => Enclosing::Op,
+                _ if event.name.raw.starts_with(b"<") => Enclosing::BuiltIn,
+                _ => Enclosing::Frame,
+            };
+            return self.candidates.add(start_ns, duration_ns, thread, name, kind);
         }
         let row = HostEvent {
             t_start_ns: start_ns,
@@ -282,15 +298,14 @@ impl Columns {
         self.host.push(row);
     }
 
-    fn add_counter(&mut self, event: &Event<'_>, category: Category, bytes: &[u8], offset: u64) {
+    fn add_counter(&mut self, event: &Event<'_>, category: Category, args: &Args<'_>, offset: u64) {
         if category != Category::Counter {
             return;
         }
-        let args = self.args(event, bytes, offset);
         let name = self.texts.text(event.name, &mut self.losses, offset);
         let value = std::str::from_utf8(args.value).ok().and_then(|text| text.parse::<f64>().ok()).filter(|value| value.is_finite());
         let signal = counters::signal_of(&name);
-        match (signal, super::scan::microseconds(event.ts), value) {
+        match (signal, microseconds(event.ts), value) {
             (Some((signal, divisor)), Some(t_ns), Some(value)) => {
                 self.counters.push(CounterValue { t_ns, device: number_of(event.pid), signal, value: value / divisor });
             }

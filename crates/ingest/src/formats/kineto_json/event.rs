@@ -5,33 +5,48 @@
 
 use memchr::memmem::Finder;
 
+use super::args::Args;
 use super::category::Category;
+use super::keys::{Key, Keys};
+use super::numbers::microseconds;
 use super::scan::{Cursor, Step, Text};
 
 /// Farthest jump within an event; longer ones are read through.
 const MAX_JUMP: usize = 64 << 10;
+const PHASE: &[u8] = b"\"ph\"";
+const DURATION: &[u8] = b"\"dur\":";
+/// Farthest that the duration of a frame is looked for.
+const MAX_LOOK: usize = 1 << 10;
 
 /// An event's own keys; values are text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event<'a> {
     /// `X`, `M`, ...; 0 for an object that is no event.
     pub(super) ph: u8,
-    pub(super) cat: Option<&'a [u8]>,
+    /// `None` where nothing is told.
+    pub(super) cat: Option<Category>,
+    pub(super) category: Category,
     pub(super) name: Text<'a>,
     pub(super) pid: &'a [u8],
     pub(super) tid: &'a [u8],
     pub(super) ts: &'a [u8],
     pub(super) dur: Option<&'a [u8]>,
-    /// Where the object of `args` stands.
-    pub(super) args: Option<usize>,
+    /// What became of the arguments.
+    pub(super) arguments: Arguments,
     /// True when the rest was jumped over.
     pub(super) was_left: bool,
 }
 
-impl Event<'_> {
-    pub(super) fn category(&self) -> Category {
-        self.cat.map_or(Category::Unknown, Category::of)
-    }
+/// What became of an event's arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Arguments {
+    /// There are none.
+    #[default]
+    Absent,
+    /// They came before it was known whether they are of use; they stand here.
+    At(usize),
+    /// They are read.
+    Read,
 }
 
 /// What stands between two events of a file.
@@ -39,8 +54,11 @@ impl Event<'_> {
 pub(super) struct Layout {
     separator: Finder<'static>,
     comma: usize,
+    /// From the separator to the key `"ph"` of the next event, where that comes first.
+    lead: Option<Box<[u8]>>,
     /// The key that every event has: where it stands, there is one more event.
     phase: Finder<'static>,
+    duration: Finder<'static>,
 }
 
 impl Layout {
@@ -57,77 +75,119 @@ impl Layout {
         }
         let separator = &bytes[line..=cursor.at];
         let comma = memchr::memchr(b',', separator)?;
-        Some(Self { separator: Finder::new(separator).into_owned(), comma, phase: Finder::new(b"\"ph\"").into_owned() })
+        cursor.at += 1;
+        cursor.peek();
+        let lead = bytes[cursor.at..].starts_with(PHASE).then(|| bytes[line..cursor.at].into());
+        let [separator, phase, duration] = [separator, PHASE, DURATION].map(|text| Finder::new(text).into_owned());
+        Some(Self { separator, comma, lead, phase, duration })
     }
 
     /// Where the next separator's comma stands, if nothing before it starts an event of its own.
     fn next_comma(&self, bytes: &[u8], at: usize) -> Option<usize> {
         let near = &bytes[at..bytes.len().min(at + MAX_JUMP)];
-        let found = self.separator.find(near)?;
-        self.phase.find(&near[..found]).is_none().then_some(at + found + self.comma)
+        let phase = self.phase.find(near)?;
+        let is_next = |lead: &&[u8]| near[..phase].ends_with(lead);
+        let separator = match self.lead.as_deref().filter(is_next) {
+            Some(lead) => phase - lead.len(),
+            None => self.separator.find(&near[..phase])?,
+        };
+        Some(at + separator + self.comma)
     }
 }
 
-/// What a reader wants to know of events.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'l> {
+/// How a reader may leave events early.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Leave<'l> {
+    /// Allows jumps.
     pub(super) layout: Option<&'l Layout>,
+    /// Frames that are shorter are of no use.
+    pub(super) min_frame_ns: i64,
 }
 
-/// Reads the event at the cursor, which stands at its `{`.
-pub(super) fn read<'a>(cursor: &mut Cursor<'a>, wanted: Wanted<'_>) -> Step<Event<'a>> {
-    let mut event = Event::default();
-    let mut category = None;
-    cursor.expect(b'{', "an event")?;
-    if cursor.take(b'}') {
-        return Ok(event);
+impl Leave<'_> {
+    /// The comma behind a frame that is too short, whose `cat` ends at `at`.
+    #[inline]
+    fn brief_frame(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let layout = self.layout.filter(|_| self.min_frame_ns > 0)?;
+        let near = &bytes[at..bytes.len().min(at + MAX_LOOK)];
+        let found = layout.duration.find(near)?;
+        // What stands in an object of its own is not the frame's.
+        memchr::memchr2(b'{', b'}', &near[..found]).is_none().then_some(())?;
+        let mut cursor = Cursor::new(bytes, at + found + DURATION.len());
+        let duration_ns = microseconds(cursor.scalar().ok()?)?;
+        (duration_ns < self.min_frame_ns).then(|| layout.next_comma(bytes, at))?
     }
-    loop {
-        let key = cursor.text()?.raw;
-        cursor.expect(b':', "`:`")?;
+}
+
+/// An event, and the arguments of one whose are of use.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Whole<'a> {
+    pub(super) event: Event<'a>,
+    pub(super) args: Args<'a>,
+}
+
+/// Reads the event at the cursor, which stands at its `{`, into `whole`.
+pub(super) fn read<'a>(cursor: &mut Cursor<'a>, keys: &mut Keys, leave: Leave<'_>, whole: &mut Whole<'a>) -> Step<()> {
+    let Whole { event, args } = whole;
+    *event = Event::default();
+    for position in 0.. {
+        let Some(key) = keys.next(cursor, position)? else { break };
         match key {
-            b"ph" if cursor.peek() == Some(b'"') => event.ph = cursor.text()?.raw.first().copied().unwrap_or_default(),
-            b"cat" => {
-                let cat = cursor.scalar()?;
-                category = Some(Category::of(cat));
-                event.cat = Some(cat);
-            }
-            b"name" if cursor.peek() == Some(b'"') => event.name = cursor.text()?,
-            b"pid" => event.pid = cursor.scalar()?,
-            b"tid" => event.tid = cursor.scalar()?,
-            b"ts" => event.ts = cursor.scalar()?,
-            b"dur" => event.dur = Some(cursor.scalar()?).filter(|text| !text.is_empty()),
-            b"args" => {
-                if cursor.peek() == Some(b'{') {
-                    event.args = Some(cursor.at);
+            Key::Ph if cursor.peek() == Some(b'"') => event.ph = cursor.letter()?,
+            Key::Cat => {
+                event.cat = keys.category(cursor)?;
+                event.category = event.cat.unwrap_or_default();
+                if event.category == Category::Frame
+                    && event.ph == b'X'
+                    && let Some(comma) = leave.brief_frame(cursor.bytes, cursor.at)
+                {
+                    cursor.at = comma;
+                    event.was_left = true;
+                    break;
                 }
+            }
+            Key::Name if cursor.peek() == Some(b'"') => event.name = cursor.long_text()?,
+            Key::Pid => event.pid = cursor.scalar()?,
+            Key::Tid => event.tid = cursor.scalar()?,
+            Key::Ts => event.ts = cursor.scalar()?,
+            Key::Dur => event.dur = Some(cursor.scalar()?).filter(|text| !text.is_empty()),
+            Key::Args => {
+                if event.category.has_arguments() && cursor.peek() == Some(b'{') {
+                    *args = Args::read(cursor)?;
+                    event.arguments = Arguments::Read;
+                } else {
+                    event.arguments = if cursor.peek() == Some(b'{') { Arguments::At(cursor.at) } else { Arguments::Absent };
+                    cursor.skip()?;
+                }
+                continue;
+            }
+            _ => {
                 cursor.skip()?;
-            }
-            _ => cursor.skip()?,
-        }
-        if cursor.take(b'}') {
-            return Ok(event);
-        }
-        if let Some(layout) = wanted.layout.filter(|_| is_known_enough(&event, category)) {
-            if let Some(comma) = layout.next_comma(cursor.bytes, cursor.at) {
-                cursor.at = comma;
-                event.was_left = true;
-                return Ok(event);
+                continue;
             }
         }
-        cursor.expect(b',', "`,` or `}`")?;
+        if !matches!(key, Key::Ph | Key::Cat | Key::Dur) && event.dur.is_none() {
+            continue;
+        }
+        let Some(layout) = leave.layout.filter(|_| is_known_enough(event)) else { continue };
+        if let Some(comma) = layout.next_comma(cursor.bytes, cursor.at) {
+            cursor.at = comma;
+            event.was_left = true;
+            break;
+        }
     }
+    Ok(())
 }
 
 /// True when the rest of an event can say nothing that is of use.
 #[inline]
-fn is_known_enough(event: &Event<'_>, category: Option<Category>) -> bool {
+fn is_known_enough(event: &Event<'_>) -> bool {
     if event.ph != b'X' {
         return matches!(event.ph, b's' | b'f' | b't' | b'M' | b'i' | b'I');
     }
-    match category {
-        Some(Category::Skipped) => true,
-        Some(Category::Op | Category::Frame | Category::Annotation | Category::DeviceAnnotation | Category::Overhead) => {
+    match event.category {
+        Category::Skipped => true,
+        Category::Op | Category::Frame | Category::Annotation | Category::DeviceAnnotation | Category::Overhead => {
             event.dur.is_some() && !event.ts.is_empty() && !event.tid.is_empty() && !event.name.raw.is_empty()
         }
         _ => false,

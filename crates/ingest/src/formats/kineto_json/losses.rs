@@ -38,6 +38,8 @@ pub(super) struct Losses {
     pub(super) damaged_bytes: u64,
     /// Device work and calls with a time that cannot be.
     pub(super) impossible: Count,
+    /// Rows far from all others.
+    pub(super) far: u64,
     /// Device work without a duration.
     pub(super) without_duration: Count,
     /// Names that are no UTF-8.
@@ -57,6 +59,7 @@ impl Losses {
         self.damaged.join(other.damaged);
         self.damaged_bytes += other.damaged_bytes;
         self.impossible.join(other.impossible);
+        self.far += other.far;
         self.without_duration.join(other.without_duration);
         self.not_utf8.join(other.not_utf8);
         self.unknown.join(other.unknown);
@@ -87,7 +90,11 @@ impl Losses {
         tell(Severity::Note, "other_phases", self.other_phases, sentence.to_string());
         let sentence = "expected one list of events, found that it ends and goes on; what follows is read as well";
         tell(Severity::Note, "events_end_early", self.ended_early, sentence.to_string());
-        if self.damaged.count > 0 || self.impossible.count > 0 {
+        if self.far > 0 {
+            let sentence = "expected all work within ten days of its middle, found some outside; it is left out";
+            builder.issue(Severity::Warning, "times_far_off", "", self.far, sentence);
+        }
+        if self.damaged.count > 0 || self.impossible.count > 0 || self.far > 0 {
             builder.mark_damaged();
         }
     }

@@ -1,7 +1,8 @@
 //! A block of a trace to columns, event by event, over whatever is damaged in it.
 
 use super::columns::Columns;
-use super::event::{self, Layout, Wanted};
+use super::event::{self, Layout, Leave, Whole};
+use super::keys::Keys;
 use super::recovery::next_start;
 use super::scan::{Cursor, Step, Stop};
 
@@ -34,17 +35,27 @@ pub(super) enum Ended {
 
 struct Reader<'b, 'c> {
     piece: Piece<'b>,
+    whole: Whole<'b>,
     cursor: Cursor<'b>,
     columns: &'c mut Columns,
     /// Start of the event before, where its rest was jumped over.
     left_at: Option<usize>,
     effort: usize,
+    keys: Keys,
 }
 
 /// Reads the events of a piece.
 pub(super) fn events(piece: Piece<'_>, columns: &mut Columns) -> Ended {
     let effort = piece.bytes.len().saturating_mul(MAX_EFFORT);
-    let mut reader = Reader { piece, cursor: Cursor::new(piece.bytes, 0), columns, left_at: None, effort };
+    let mut reader = Reader {
+        piece,
+        whole: Whole::default(),
+        cursor: Cursor::new(piece.bytes, 0),
+        columns,
+        left_at: None,
+        effort,
+        keys: Keys::default(),
+    };
     loop {
         while reader.cursor.take(b',') {}
         let Some(byte) = reader.cursor.peek() else { return Ended::Whole };
@@ -82,24 +93,25 @@ fn is_array_end(bytes: &[u8], at: usize) -> bool {
 impl Reader<'_, '_> {
     /// Reads one event; returns where to go on.
     fn event(&mut self, start: usize) -> Step<usize> {
-        let read = event::read(&mut self.cursor, Wanted { layout: self.piece.layout });
-        if !read.is_ok_and(|event| event.ph != 0)
+        let leave = Leave { layout: self.piece.layout, min_frame_ns: self.columns.min_frame_ns() };
+        let read = event::read(&mut self.cursor, &mut self.keys, leave, &mut self.whole);
+        if (read.is_err() || self.whole.event.ph == 0)
             && let Some(left_at) = self.left_at.take()
         {
             // The jump before may have ended within its event: read that one through.
             let mut cursor = Cursor::new(self.piece.bytes, left_at);
-            if event::read(&mut cursor, Wanted { layout: None }).is_ok() && cursor.at != start {
+            if event::read(&mut cursor, &mut self.keys, Leave::default(), &mut self.whole).is_ok() && cursor.at != start {
                 return Ok(cursor.at);
             }
             self.cursor.at = start;
             return self.event(start);
         }
-        let event = read?;
-        self.left_at = event.was_left.then_some(start);
-        if event.ph == 0 && self.cursor.at - start > 2 {
+        read?;
+        self.left_at = self.whole.event.was_left.then_some(start);
+        if self.whole.event.ph == 0 && self.cursor.at - start > 2 {
             self.lose(start, self.cursor.at);
         } else {
-            self.columns.add(&event, self.piece.bytes, self.piece.offset + start as u64);
+            self.columns.add(&self.whole, self.piece.bytes, self.piece.offset + start as u64);
         }
         Ok(self.cursor.at)
     }

@@ -12,19 +12,20 @@ use crate::input::Input;
 use super::blocks::{Block, Blocks};
 use super::columns::{Columns, Settings};
 use super::enclosing::MAX_CANDIDATES;
-use super::event::{self, Layout, Wanted};
+use super::event::{self, Layout, Leave, Whole};
+use super::keys::Keys;
 use super::parse::{Ended, Piece, events};
 use super::recovery::next_start;
 use super::scan::Cursor;
 
-/// Most parser threads: more than unpacking can feed.
-const MAX_THREADS: usize = 8;
+/// Most threads: more parsers than unpacking can feed.
+const MAX_THREADS: usize = 5;
 
 /// How an array is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) settings: Settings,
-    /// Parser threads; 0 for as many as there are cores.
+    /// Threads, the reader's own among them; 0 for as many as there are cores.
     pub(super) threads: usize,
     pub(super) block_bytes: usize,
     /// Where the array starts in the unpacked text.
@@ -38,8 +39,8 @@ pub(super) fn run(input: &mut Input<'_>, plan: Plan, into: &mut Vec<Columns>) ->
         threads => threads,
     };
     let threads = threads.min(MAX_THREADS);
-    let settings = Settings { max_candidates: MAX_CANDIDATES / threads, ..plan.settings };
-    let mut own = Columns::new(Settings { max_candidates: MAX_CANDIDATES, ..plan.settings });
+    let settings = Settings { max_candidates: MAX_CANDIDATES, ..plan.settings };
+    let mut own = Columns::new(settings);
     let mut blocks = Blocks::new(input, plan.block_bytes);
     let first = blocks.next(Vec::new());
     let layout = first.as_ref().and_then(layout_of);
@@ -48,7 +49,7 @@ pub(super) fn run(input: &mut Input<'_>, plan: Plan, into: &mut Vec<Columns>) ->
         if threads == 1 || blocks.is_over {
             parse_all_here(buffer, &mut blocks, layout.as_ref(), plan.offset, &mut own);
         } else {
-            let team = Team { settings, layout: layout.as_ref(), offset: plan.offset, threads };
+            let team = Team { settings, layout: layout.as_ref(), offset: plan.offset, parsers: threads - 1 };
             into.extend(team.run(buffer, &mut blocks, &mut own));
         }
     }
@@ -60,7 +61,8 @@ pub(super) fn run(input: &mut Input<'_>, plan: Plan, into: &mut Vec<Columns>) ->
 fn layout_of(first: &Block) -> Option<Layout> {
     let bytes = first.bytes();
     let mut cursor = Cursor::new(bytes, next_start(bytes, 0)?);
-    event::read(&mut cursor, Wanted { layout: None }).ok().filter(|event| event.ph != 0)?;
+    let mut whole = Whole::default();
+    event::read(&mut cursor, &mut Keys::default(), Leave::default(), &mut whole).ok().filter(|()| whole.event.ph != 0)?;
     Layout::behind(bytes, cursor.at)
 }
 
@@ -94,16 +96,16 @@ struct Team<'l> {
     settings: Settings,
     layout: Option<&'l Layout>,
     offset: u64,
-    threads: usize,
+    parsers: usize,
 }
 
 impl Team<'_> {
     fn run(self, buffer: Vec<u8>, blocks: &mut Blocks<'_, '_>, own: &mut Columns) -> Vec<Columns> {
-        let (to_parsers, queue) = mpsc::sync_channel::<Block>(self.threads);
+        let (to_parsers, queue) = mpsc::sync_channel::<Block>(self.parsers);
         let (give_back, free) = mpsc::channel::<Vec<u8>>();
         let queue = Mutex::new(queue);
         thread::scope(|scope| {
-            let parsers: Vec<_> = (0..self.threads)
+            let parsers: Vec<_> = (0..self.parsers)
                 .map(|_| {
                     let (queue, give_back) = (&queue, give_back.clone());
                     scope.spawn(move || self.parse(queue, &give_back))
@@ -130,7 +132,7 @@ impl Team<'_> {
         loop {
             let memory = match buffer.take().or_else(|| free.try_recv().ok()) {
                 Some(memory) => memory,
-                None if made < 2 * self.threads + 1 => {
+                None if made < 2 * self.parsers + 1 => {
                     made += 1;
                     Vec::new()
                 }

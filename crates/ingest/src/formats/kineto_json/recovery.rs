@@ -4,7 +4,8 @@
 //! key is one of an event's, that parses to its end and has a `ph`, is an event, unless something nested in an event looks
 //! exactly like one.
 
-use super::event::{self, Wanted};
+use super::event::{self, Leave, Whole};
+use super::keys::Keys;
 use super::scan::Cursor;
 
 /// First keys of events, in any writer's order.
@@ -46,9 +47,10 @@ pub(super) fn next_start(bytes: &[u8], from: usize) -> Option<usize> {
 pub(super) fn last_cut(bytes: &[u8]) -> Option<Cut> {
     let starts = memchr::memrchr_iter(b'{', bytes).filter(|&at| looks_like_event(bytes, at));
     let mut effort = 2 * bytes.len();
+    let (mut keys, mut whole) = (Keys::default(), Whole::default());
     for start in starts.take(MAX_TRIES) {
         let mut cursor = Cursor::new(bytes, start);
-        let is_event = event::read(&mut cursor, Wanted { layout: None }).is_ok_and(|event| event.ph != 0);
+        let is_event = event::read(&mut cursor, &mut keys, Leave::default(), &mut whole).is_ok() && whole.event.ph != 0;
         let next = if is_event { cursor.peek() } else { None };
         match next {
             Some(b',') => return Some(Cut { at: cursor.at + 1, is_array_end: false }),

@@ -1,6 +1,7 @@
 //! Columns of all parsers to the rows of the capture: joined without a second copy, times brought to host time.
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
 
 use capture::tables::{DeviceEvents, HostEvents, Table};
 use capture::{Name, Severity, labels};
@@ -10,7 +11,7 @@ use crate::duplicates::keep_rows;
 
 use super::columns::Columns;
 use super::devices;
-use super::enclosing::RowOf;
+use super::enclosing::{Candidates, RowOf};
 use super::losses::Losses;
 use super::told::Told;
 
@@ -57,9 +58,8 @@ fn join(parts: Vec<Columns>, builder: &mut Builder<'_>) -> Option<Columns> {
         part.device.remap(&names, &[]);
         part.host.remap(&names, &[]);
         part.collectives.remap(&names, &[]);
+        part.candidates.remap(&names);
         let Some(all) = &mut joined else {
-            let own = std::mem::replace(&mut part.candidates, super::enclosing::Candidates::new(usize::MAX));
-            part.candidates.absorb(own, &names);
             joined = Some(part);
             continue;
         };
@@ -67,7 +67,7 @@ fn join(parts: Vec<Columns>, builder: &mut Builder<'_>) -> Option<Columns> {
         all.host.append(part.host);
         all.collectives.append(part.collectives);
         all.counters.append(&mut part.counters);
-        all.candidates.absorb(part.candidates, &names);
+        all.candidates.append(part.candidates);
         all.losses.join(&part.losses);
         for (process, count) in part.processes {
             *all.processes.entry(process).or_default() += count;
@@ -98,7 +98,7 @@ fn shift(all: &mut Columns, base_ns: i64, losses: &mut Losses) {
     }
     let mut drop_far = |keep: Vec<bool>| {
         let lost = keep.iter().filter(|keep| !**keep).count();
-        losses.impossible.add_many(lost as u64, 0);
+        losses.far += lost as u64;
         keep
     };
     let keep = drop_far(all.device.t_start_ns.iter().map(is_near).collect());
@@ -132,7 +132,7 @@ fn enclose(all: &mut Columns, process: u32, base_ns: i64, builder: &mut Builder<
         source_idx: builder.source(),
         base_ns,
     };
-    let candidates = std::mem::take(&mut all.candidates);
+    let candidates = std::mem::replace(&mut all.candidates, Candidates::new(0));
     if all.device.row_count() == 0 && !all.seen.calls {
         return candidates.into_all(&row, &mut all.host);
     }
@@ -188,18 +188,13 @@ fn tell(told: &Told, all: &Columns, builder: &mut Builder<'_>) {
     }
 }
 
-/// Work that equals the one before it in the file, or its neighbor in another file's copy behind it, in all that is told.
+/// Work that is told again with the same times, place, name and launch.
 fn doubles(device: &DeviceEvents) -> usize {
     let key = |at: usize| {
         (device.t_start_ns[at], device.t_end_ns[at], device.stream[at], device.device[at], device.name[at], device.correlation[at])
     };
-    let mut hashes: Vec<u64> = (0..device.row_count()).map(|at| hash(&key(at))).collect();
+    let hasher = hashbrown::DefaultHashBuilder::default();
+    let mut hashes: Vec<u64> = (0..device.row_count()).map(|at| hasher.hash_one(key(at))).collect();
     hashes.sort_unstable();
     hashes.windows(2).filter(|pair| pair[0] == pair[1]).count()
-}
-
-fn hash(key: &impl std::hash::Hash) -> u64 {
-    use std::hash::BuildHasher as _;
-    // A fixed seed: the same trace gives the same count.
-    std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().hash_one(key)
 }

@@ -26,6 +26,29 @@ const MATCHED_LEVELS: u32 = 128;
 /// Bytes of a string looked at one by one before the search for its end starts.
 const SHORT_BYTES: usize = 24;
 
+/// The lowest bit of each byte.
+pub(super) const ONES: u64 = 0x0101_0101_0101_0101;
+/// The highest bit of each byte.
+pub(super) const HIGHS: u64 = 0x8080_8080_8080_8080;
+/// Seven bytes that end no word, above a byte to be looked at.
+const WORD_BYTES: u64 = 0x3030_3030_3030_3000;
+
+/// The high bits of bytes that end a number or a word: those below `-` (white space, quotes, commas, and `+`, which is
+/// looked at again) and closing brackets. Only the lowest one set is exact.
+#[inline]
+fn word_ends(eight: u64) -> u64 {
+    let below = eight.wrapping_sub(ONES * u64::from(b'-')) & !eight & HIGHS;
+    // `]` and `}` differ in one bit.
+    below | equal(eight | (ONES * u64::from(b'}' ^ b']')), b'}')
+}
+
+/// The high bits of bytes that are `byte`. Only the lowest one set is exact.
+#[inline]
+fn equal(eight: u64, byte: u8) -> u64 {
+    let differs = eight ^ (ONES * u64::from(byte));
+    differs.wrapping_sub(ONES) & !differs & HIGHS
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
@@ -76,19 +99,48 @@ impl<'a> Cursor<'a> {
     pub(super) fn text(&mut self) -> Step<Text<'a>> {
         self.expect(b'"', "a string")?;
         let from = self.at;
-        let mut has_escapes = false;
-        let short_end = self.bytes.len().min(from + SHORT_BYTES);
-        while self.at < short_end {
-            match self.bytes[self.at] {
-                b'"' => {
-                    let raw = &self.bytes[from..self.at];
-                    self.at += 1;
-                    return Ok(Text { raw, has_escapes });
-                }
-                b'\\' => break,
-                _ => self.at += 1,
+        let mut at = from;
+        while at < from + SHORT_BYTES
+            && let Some(eight) = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
+        {
+            let ends = equal(u64::from_le_bytes(*eight), b'"') | equal(u64::from_le_bytes(*eight), b'\\');
+            if ends == 0 {
+                at += 8;
+                continue;
             }
+            at += ends.trailing_zeros() as usize / 8;
+            if self.bytes[at] != b'"' {
+                break;
+            }
+            self.at = at + 1;
+            return Ok(Text { raw: &self.bytes[from..at], has_escapes: false });
         }
+        self.text_from(from)
+    }
+
+    /// Like [`Self::text`], for strings that are seldom longer than a byte; their first byte, 0 for none.
+    #[inline]
+    pub(super) fn letter(&mut self) -> Step<u8> {
+        if let Some([b'"', letter, b'"']) = self.bytes.get(self.at..self.at + 3)
+            && !matches!(letter, b'"' | b'\\')
+        {
+            self.at += 3;
+            return Ok(*letter);
+        }
+        self.text().map(|text| text.raw.first().copied().unwrap_or_default())
+    }
+
+    /// Like [`Self::text`], for strings that are seldom short.
+    #[inline]
+    pub(super) fn long_text(&mut self) -> Step<Text<'a>> {
+        self.expect(b'"', "a string")?;
+        self.text_from(self.at)
+    }
+
+    /// Reads a string whose quote has been consumed.
+    fn text_from(&mut self, from: usize) -> Step<Text<'a>> {
+        self.at = from;
+        let mut has_escapes = false;
         loop {
             let Some(found) = memchr::memchr2(b'"', b'\\', self.bytes.get(self.at..).unwrap_or_default()) else {
                 self.at = self.bytes.len();
@@ -119,8 +171,19 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn word(&mut self) -> &'a [u8] {
         let from = self.at;
-        let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'a'..=b'z' | b'A'..=b'Z');
-        while self.bytes.get(self.at).is_some_and(|&byte| is_part(byte)) {
+        while let Some(eight) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let ends = word_ends(u64::from_le_bytes(*eight));
+            if ends == 0 {
+                self.at += 8;
+                continue;
+            }
+            self.at += ends.trailing_zeros() as usize / 8;
+            if self.bytes[self.at] != b'+' {
+                return &self.bytes[from..self.at];
+            }
+            self.at += 1;
+        }
+        while self.bytes.get(self.at).is_some_and(|&byte| byte == b'+' || word_ends(u64::from(byte) | WORD_BYTES) == 0) {
             self.at += 1;
         }
         &self.bytes[from..self.at]
@@ -234,47 +297,6 @@ fn unicode_escape<'t>(rest: &'t [u8], into: &mut Vec<u8>) -> &'t [u8] {
     }
 }
 
-/// Microseconds as nanoseconds.
-#[inline]
-pub(super) fn microseconds(text: &[u8]) -> Option<i64> {
-    // What Kineto writes: digits, and up to three decimals.
-    let (whole, decimals) = match memchr::memchr(b'.', text) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, &text[..0]),
-    };
-    if whole.is_empty() || whole.len() > 15 || decimals.len() > 3 {
-        return capture::text_time::scaled_to_ns(text, 3);
-    }
-    let mut value = 0i64;
-    for digit in whole.iter().chain(decimals) {
-        if !digit.is_ascii_digit() {
-            return capture::text_time::scaled_to_ns(text, 3);
-        }
-        value = value * 10 + i64::from(digit - b'0');
-    }
-    Some(value * [1000, 100, 10, 1][decimals.len()])
-}
-
-/// A whole number; what stands behind a point is cut off.
-#[inline]
-pub(super) fn integer(text: &[u8]) -> Option<i64> {
-    let (is_negative, digits) = match text.first()? {
-        b'-' => (true, &text[1..]),
-        _ => (false, text),
-    };
-    let mut value = 0i64;
-    let mut count = 0;
-    for byte in digits {
-        match byte {
-            b'0'..=b'9' => value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?,
-            b'.' if count > 0 => break,
-            _ => return None,
-        }
-        count += 1;
-    }
-    (count > 0).then_some(if is_negative { -value } else { value })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,15 +326,15 @@ mod tests {
     }
 
     #[test]
-    fn times_are_exact() {
-        assert_eq!(microseconds(b"1712195495519689.001"), Some(1_712_195_495_519_689_001));
-        assert_eq!(microseconds(b"5801234567890.123"), Some(5_801_234_567_890_123));
-        assert_eq!(microseconds(b"12"), Some(12_000));
-        assert_eq!(microseconds(b"0.5"), Some(500));
-        assert_eq!(microseconds(b"-1.25"), Some(-1_250));
-        assert_eq!(microseconds(b"1.7e3"), Some(1_700_000));
-        assert_eq!(microseconds(b"9223372036854775808"), None);
-        assert_eq!(microseconds(b""), None);
-        assert_eq!((integer(b"-7"), integer(b"3.9"), integer(b"9223372036854775808"), integer(b"x")), (Some(-7), Some(3), None, None));
+    fn words_end_where_they_end() {
+        for end in [",", "}", "]", " ", "\n", "\"", "\t", "\r", ""] {
+            for word in ["1", "-12.5", "1e+5", "1234567", "12345678", "123456789", "1365627863811.705", "null", "1e+12345678"] {
+                for behind in ["", "x", "0123456789"] {
+                    let text = format!("{word}{end}{behind}");
+                    let expected = if end.is_empty() { format!("{word}{behind}") } else { word.to_string() };
+                    assert_eq!(Cursor::new(text.as_bytes(), 0).word(), expected.as_bytes(), "{text}");
+                }
+            }
+        }
     }
 }

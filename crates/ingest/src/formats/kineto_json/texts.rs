@@ -4,10 +4,33 @@ use std::borrow::Cow;
 
 use capture::Name;
 use capture::names::Names;
+use hashbrown::HashMap;
 
 use super::columns::fold;
 use super::losses::Losses;
-use super::scan::{Text, decoded, integer};
+use super::numbers::integer;
+use super::scan::{Text, decoded};
+
+/// What becomes of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Nothing.
+    Plain,
+    /// See [`copy_name`].
+    Copy,
+    /// See [`without_version`].
+    Call,
+    /// See [`without_address`].
+    Frame,
+    /// A person wrote it; it may hold a secret.
+    Annotation,
+}
+
+const FORMS: usize = 5;
+/// Longest string that is known again as it stands; longer ones are read anew each time.
+const MAX_KNOWN_BYTES: usize = 4 << 10;
+/// Most strings known again: names that differ in every event would grow without end.
+const MAX_KNOWN: usize = 1 << 16;
 
 /// The texts of one parser thread.
 #[derive(Debug, Default)]
@@ -16,9 +39,35 @@ pub(super) struct Texts {
     scratch: Vec<u8>,
     /// The kinds, which every row has.
     words: Vec<(&'static str, Name)>,
+    /// Strings as they stand in the file, by form, and whether they are UTF-8.
+    known: [HashMap<Box<[u8]>, (Name, bool)>; FORMS],
 }
 
 impl Texts {
+    /// The name that a string of the file is, in the form that the tables hold.
+    pub(super) fn name(&mut self, text: Text<'_>, form: Form, losses: &mut Losses, offset: u64) -> Name {
+        let raw = if form == Form::Frame { without_address(text.raw) } else { text.raw };
+        if let Some((name, is_utf8)) = self.known[form as usize].get(raw) {
+            if !is_utf8 {
+                losses.not_utf8.add(offset);
+            }
+            return *name;
+        }
+        let before = losses.not_utf8.count;
+        let decoded = self.text(Text { raw, has_escapes: text.has_escapes }, losses, offset);
+        let name = match form {
+            Form::Plain | Form::Frame => self.names.intern(&decoded),
+            Form::Copy => self.names.intern(&copy_name(&decoded)),
+            Form::Call => self.names.intern(without_version(&decoded)),
+            Form::Annotation => self.names.intern(&crate::secrets::redact(&decoded)),
+        };
+        let known = &mut self.known[form as usize];
+        if raw.len() <= MAX_KNOWN_BYTES && known.len() < MAX_KNOWN {
+            known.insert(raw.into(), (name, losses.not_utf8.count == before));
+        }
+        name
+    }
+
     /// A fixed word.
     pub(super) fn word(&mut self, word: &'static str) -> Name {
         if let Some((_, name)) = self.words.iter().find(|(known, _)| std::ptr::eq(*known, word)) {
@@ -42,7 +91,7 @@ impl Texts {
 }
 
 /// A copy's direction and memory: `Memcpy HtoD (Pageable -> Device)` becomes `HtoD Pageable -> Device`.
-pub(super) fn copy_name(text: &str) -> Cow<'_, str> {
+fn copy_name(text: &str) -> Cow<'_, str> {
     const DIRECTIONS: &[(&str, &str)] =
         &[("HOST_TO_DEVICE", "HtoD"), ("DEVICE_TO_HOST", "DtoH"), ("DEVICE_TO_DEVICE", "DtoD"), ("HOST_TO_HOST", "HtoH")];
     if let Some(rest) = text.strip_prefix("Memcpy ") {
@@ -55,7 +104,7 @@ pub(super) fn copy_name(text: &str) -> Cow<'_, str> {
 }
 
 /// A call without its version: `cudaLaunchKernel_v7000`; `_v2` is part of a name.
-pub(super) fn without_version(text: &str) -> &str {
+fn without_version(text: &str) -> &str {
     match text.rsplit_once("_v") {
         Some((name, version)) if version.len() >= 4 && version.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => text,
@@ -63,8 +112,11 @@ pub(super) fn without_version(text: &str) -> &str {
 }
 
 /// A frame without the address of its object, which would make every name a new one.
-pub(super) fn without_address(text: &str) -> &str {
-    text.split(" at 0x").next().unwrap_or(text)
+fn without_address(raw: &[u8]) -> &[u8] {
+    if raw.last() != Some(&b'>') {
+        return raw;
+    }
+    memchr::memmem::find(raw, b" at 0x").map_or(raw, |at| &raw[..at])
 }
 
 /// A process, thread, device or stream as a number: numbers and text that ends in one (`stream 7`, `GPU 0 Counters`) keep
@@ -98,7 +150,7 @@ mod tests {
     fn names_lose_versions_and_addresses() {
         assert_eq!(without_version("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
         assert_eq!(without_version("cuMemcpyHtoD_v2"), "cuMemcpyHtoD_v2");
-        assert_eq!(without_address("<built-in method item of Tensor object at 0x7f12ab>"), "<built-in method item of Tensor object");
+        assert_eq!(without_address(b"<built-in method item of Tensor object at 0x7f12ab>"), b"<built-in method item of Tensor object");
     }
 
     #[test]

@@ -263,9 +263,9 @@ impl Reading {
         let is_device =
             matches!(told.kind, "kernel" | "memcpy" | "memset") || (told.kind.is_empty() && matches!(lane, Lane::Device { .. }));
         if is_device {
-            add_device((t_start_ns, t_end_ns), told, lane, builder)
+            add_device((t_start_ns, t_end_ns), told, lane, builder);
         } else {
-            add_host((t_start_ns, t_end_ns), &told, lane, builder)
+            add_host((t_start_ns, t_end_ns), &told, lane, builder);
         }
     }
 

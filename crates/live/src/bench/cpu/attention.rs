@@ -69,7 +69,7 @@ fn attend(queries: &[f32], keys: &[f32], values: &[f32], head_dim: usize, out: &
             for (score, value) in scores[..tokens].iter().zip(value_tile.chunks_exact(head_dim)) {
                 let weight = (score - highest).exp();
                 *total += weight;
-                sum.iter_mut().zip(value).for_each(|(sum, value)| *sum += weight * value);
+                simd::add_scaled(sum, weight, value);
             }
             *maximum = highest;
         }

@@ -71,7 +71,8 @@ fn any_event() -> impl Strategy<Value = Vec<(String, String)>> {
     ]);
     // Around now in microseconds, so that an `f64` would lose the nanoseconds.
     let ts = 1_700_000_000_000_000u64..1_700_000_100_000_000;
-    (cats, any_name(), ts, 0u32..1_000, 0u64..100_000_000, -1i64..200, 0u32..4_000_000_000, any::<[bool; 4]>()).prop_map(
+    let duration = prop_oneof![0u64..2_000, 0u64..100_000_000];
+    (cats, any_name(), ts, 0u32..1_000, duration, -1i64..200, 0u32..4_000_000_000, any::<[bool; 4]>()).prop_map(
         |(cat, name, ts, decimals, dur_ns, stream, correlation, [has_decimals, has_args, has_nested, as_text])| {
             let name = if cat == "gpu_memcpy" { "Memcpy HtoD (Pageable -> Device)".to_string() } else { name };
             let ph = match cat {
