@@ -38,7 +38,7 @@ pub use units::Unit;
 use copies::CopyTally;
 use families::FamilyTally;
 use few::Few;
-use idle::HostStates;
+use idle::{HostStates, Last};
 use launches::LaunchTally;
 use steps::{Steps, StepsTally};
 
@@ -147,14 +147,14 @@ impl DeviceView {
 
 /// Everything of one lane in one sweep, and the places of its communicating kernels.
 fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host: &HostStates, pace: Pace) -> (LaneView, Vec<u32>) {
-    let (mut account, mut idle, mut last) = (Tally::default(), Idle::default(), None);
+    let (mut account, mut idle, mut last) = (Tally::default(), Idle::default(), Last::default());
     let (mut families, mut launches) = (FamilyTally::new(timeline), LaunchTally::new(pace));
     let (mut copies, mut steps) = (CopyTally::default(), StepsTally::new(timeline, host, steps));
     let mut streams: Few<u32, i64> = Few::default();
     let mut communication = Vec::new();
     for (place, event) in timeline.events(lane).enumerate() {
         account.add(&event);
-        idle.add(timeline, host, &mut last, event);
+        idle.add(timeline, host, &mut last, &event);
         launches.add(timeline, &event);
         copies.add(timeline, &event);
         steps.add(&event);

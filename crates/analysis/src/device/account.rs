@@ -84,23 +84,24 @@ impl LaneAccount {
 /// Adds events up in order of their starts, in constant memory.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    span: Option<(i64, i64)>,
+    start_ns: Option<i64>,
     busy: RunningUnion,
     compute: RunningUnion,
     communication: RunningUnion,
     kernel: RunningUnion,
     copy: RunningUnion,
-    gpu_events: u64,
-    kernels: [u64; 2],
-    kernel_ns: [i64; 2],
-    by_category: [(u64, i64); Category::ALL.len()],
+    /// Count and time by category, outside of graphs and in them.
+    by_category: [[(u64, i64); Category::ALL.len()]; 2],
 }
 
 impl Tally {
     /// Adds one event that starts no earlier than those before.
+    #[inline]
     pub fn add(&mut self, event: &Event) {
         let (start, end) = (event.start_ns, event.end_ns);
-        self.span = Some(self.span.map_or((start, end), |span| (span.0, span.1.max(end))));
+        if self.start_ns.is_none() {
+            self.start_ns = Some(start);
+        }
         self.busy.add(start, end);
         match event.class {
             Class::Compute => {
@@ -113,21 +114,16 @@ impl Tally {
             }
             Class::Copy | Class::Memset => self.copy.add(start, end),
         }
-        let length = end - start;
-        self.gpu_events += 1;
-        if event.is_kernel() {
-            let graph = usize::from(event.in_graph);
-            self.kernels[graph] += 1;
-            self.kernel_ns[graph] = self.kernel_ns[graph].saturating_add(length);
-        }
-        let (count, total_ns) = &mut self.by_category[event.category as usize];
+        let (count, total_ns) = &mut self.by_category[usize::from(event.in_graph)][event.category as usize];
         *count += 1;
-        *total_ns = total_ns.saturating_add(length);
+        *total_ns = total_ns.saturating_add(end - start);
     }
 
     /// The account so far.
     pub fn account(&self) -> LaneAccount {
-        let Some((start_ns, end_ns)) = self.span else { return LaneAccount::default() };
+        let Some(start_ns) = self.start_ns else { return LaneAccount::default() };
+        let end_ns = self.busy.end_ns();
+        let [single, graph] = self.by_category.map(|totals| kernels(&totals));
         let (busy_ns, compute_ns, kernel_ns) = (self.busy.measure_ns(), self.compute.measure_ns(), self.kernel.measure_ns());
         let account = LaneAccount {
             start_ns,
@@ -140,11 +136,11 @@ impl Tally {
             copy_ns: self.copy.measure_ns(),
             exposed_copy_ns: busy_ns - kernel_ns,
             idle_ns: end_ns - start_ns - busy_ns,
-            gpu_events: self.gpu_events,
-            kernels: self.kernels[0] + self.kernels[1],
-            graph_kernels: self.kernels[1],
-            kernel_total_ns: self.kernel_ns[0].saturating_add(self.kernel_ns[1]),
-            graph_kernel_total_ns: self.kernel_ns[1],
+            gpu_events: self.by_category.iter().flatten().map(|(count, _)| count).sum(),
+            kernels: single.0 + graph.0,
+            graph_kernels: graph.0,
+            kernel_total_ns: single.1.saturating_add(graph.1),
+            graph_kernel_total_ns: graph.1,
             categories: self.categories(),
         };
         let rows = account.compute_ns + account.exposed_communication_ns + account.exposed_copy_ns + account.idle_ns;
@@ -153,7 +149,9 @@ impl Tally {
     }
 
     fn categories(&self) -> Vec<CategoryTotal> {
-        let totals = Category::ALL.iter().zip(self.by_category);
+        let [single, graph] = &self.by_category;
+        let both = single.iter().zip(graph).map(|(a, b)| (a.0 + b.0, a.1.saturating_add(b.1)));
+        let totals = Category::ALL.iter().zip(both);
         let mut categories: Vec<CategoryTotal> = totals
             .filter(|(_, (count, _))| *count > 0)
             .map(|(&category, (count, total_ns))| CategoryTotal { category, count, total_ns })
@@ -161,4 +159,11 @@ impl Tally {
         categories.sort_by_key(|total| (-total.total_ns, total.category));
         categories
     }
+}
+
+/// Count and time of those categories that are kernels.
+fn kernels(totals: &[(u64, i64); Category::ALL.len()]) -> (u64, i64) {
+    let is_kernel = |category: &Category| !matches!(category, Category::Copy | Category::Graph);
+    let of_kernels = Category::ALL.iter().zip(totals).filter(|(category, _)| is_kernel(category));
+    of_kernels.fold((0, 0), |sum, (_, total)| (sum.0 + total.0, sum.1.saturating_add(total.1)))
 }

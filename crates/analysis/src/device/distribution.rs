@@ -72,6 +72,11 @@ impl Quantiles {
         }
     }
 
+    /// How many were added.
+    pub fn count(&self) -> u64 {
+        self.count as u64
+    }
+
     /// The distribution of all.
     pub fn distribution(mut self) -> Distribution {
         if self.counts.is_empty() {
@@ -127,7 +132,7 @@ mod tests {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                let value = (state % wide) as i64 + shift;
+                let value = i64::try_from(state % wide).unwrap() + shift;
                 values.push(value);
                 quantiles.add(value);
             }

@@ -50,6 +50,12 @@ impl<K: Copy + Ord, V> Few<K, V> {
         &mut self.values[at]
     }
 
+    /// The value at a place.
+    #[inline]
+    pub(crate) fn at(&mut self, place: usize) -> &mut V {
+        &mut self.values[place]
+    }
+
     /// Changes every value.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut V)) {
         self.values.iter_mut().for_each(change);

@@ -108,6 +108,20 @@ pub struct Idle {
     pub longest_start_ns: i64,
 }
 
+/// What is kept of the work that ended last.
+#[derive(Clone, Copy, Debug)]
+pub struct Last {
+    end_ns: i64,
+    stream: u32,
+    is_launched: bool,
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        Self { end_ns: i64::MIN, stream: 0, is_launched: false }
+    }
+}
+
 /// What the host did over time, for one arm: kept as unions so that each stretch is a search.
 #[derive(Debug, Default)]
 pub struct HostStates {
@@ -192,25 +206,24 @@ impl Idle {
     /// Splits the idle time between the events at some places of a lane.
     pub fn at(timeline: &Timeline<'_>, lane: &Lane, places: Range<usize>, host: &HostStates) -> Self {
         let mut idle = Self::default();
-        let mut before = None;
-        timeline.events_at(lane, places).for_each(|event| idle.add(timeline, host, &mut before, event));
+        let mut last = Last::default();
+        timeline.events_at(lane, places).for_each(|event| idle.add(timeline, host, &mut last, &event));
         idle
     }
 
-    /// Adds the next event in order of start; `before` holds the one so far to end last.
-    pub fn add(&mut self, timeline: &Timeline<'_>, host: &HostStates, before: &mut Option<Event>, event: Event) {
-        if let Some(last) = before
-            && event.start_ns > last.end_ns
-        {
-            self.charge(timeline, host, last, &event);
+    /// Adds the next event in order of start; `last` is the one so far to end last.
+    #[inline]
+    pub fn add(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &mut Last, event: &Event) {
+        if event.start_ns > last.end_ns && last.end_ns != i64::MIN {
+            self.charge(timeline, host, last, event);
         }
-        if before.is_none_or(|last| event.end_ns > last.end_ns) {
-            *before = Some(event);
+        if event.end_ns > last.end_ns {
+            *last = Last { end_ns: event.end_ns, stream: event.stream, is_launched: event.is_launched() };
         }
     }
 
     /// Charges the stretch between the last work to end and the event that ends it.
-    fn charge(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &Event, event: &Event) {
+    fn charge(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &Last, event: &Event) {
         let (start, end) = (last.end_ns, event.start_ns);
         if end - start > self.longest_ns {
             (self.longest_ns, self.longest_start_ns) = (end - start, start);
@@ -231,7 +244,7 @@ impl Idle {
         };
         parts.launch_ns = end - called;
         self.parts.add(&parts);
-        if last.is_launched() && last.stream == event.stream {
+        if last.is_launched && last.stream == event.stream {
             self.trusted.add(&parts);
             self.tell(host.waited_ns(timeline.calls.process(event.call), start), called - start, &parts);
         }

@@ -26,6 +26,11 @@ impl RunningUnion {
         }
     }
 
+    /// End of the last interval to end, ns.
+    pub fn end_ns(&self) -> i64 {
+        self.end_ns
+    }
+
     /// Time covered so far, ns.
     pub fn measure_ns(&self) -> i64 {
         self.measure_ns

@@ -8,11 +8,8 @@ pub use calls::{CallTotal, call_totals};
 pub use code::{CodeLoad, code_loads, is_code};
 pub use graphs::{Graphs, is_capture_pass};
 
-use capture::SourceIdx;
-
 use super::distribution::{Distribution, Quantiles};
-use super::few::Few;
-use super::timeline::{Api, Event, Timeline};
+use super::timeline::{Api, Event, NamedCalls, Timeline};
 use graphs::GraphTally;
 
 /// How kernels get to one device.
@@ -32,7 +29,7 @@ pub struct Launches {
     /// Start to start of successive launches by one thread, median ns: the pace at which this host launches. Waits of the
     /// host for the device are left out as far as it makes synchronizing calls.
     pub host_period_ns: Option<i64>,
-    /// Time inside a launching call, median ns.
+    /// Time inside the launching call that is made most often, median ns.
     pub call_ns: Option<i64>,
     /// Kernels launched one by one that run shorter than that pace: they cannot hide the next launch.
     pub short_kernels: u64,
@@ -62,7 +59,7 @@ impl Launches {
 pub struct Pace {
     /// Start to start of successive launches by one thread with no synchronizing call between, median ns.
     pub period_ns: Option<i64>,
-    /// Time inside a launching call, median ns.
+    /// Time inside the launching call that is made most often, median ns.
     pub call_ns: Option<i64>,
 }
 
@@ -72,28 +69,10 @@ impl Pace {
 
     /// Reads the calls of an arm.
     pub fn of(timeline: &Timeline<'_>) -> Self {
-        let calls = &timeline.calls;
-        let mut last: Few<(SourceIdx, u32, u32), Option<i64>> = Few::default();
-        let (mut periods, mut lengths) = (Quantiles::default(), Quantiles::default());
-        for call in calls.iter() {
-            let api = calls.api(call);
-            if !matches!(api, Api::Launch | Api::Sync) {
-                continue;
-            }
-            let before = last.entry(calls.thread(call), || None);
-            if api == Api::Sync {
-                *before = None;
-                continue;
-            }
-            let start = calls.start_ns(call);
-            if let Some(before) = before.replace(start) {
-                periods.add(start - before);
-            }
-            lengths.add(calls.end_ns(call) - start);
-        }
-        let median =
-            |values: Quantiles| Some(values.distribution()).filter(|values| values.count >= Self::FEWEST).map(|values| values.p50_ns);
-        Self { period_ns: median(periods), call_ns: median(lengths) }
+        let median = |times: Distribution| (times.count >= Self::FEWEST).then_some(times.p50_ns);
+        let launching = timeline.calls.by_name().iter().filter(|calls| calls.api == Api::Launch);
+        let times = launching.map(NamedCalls::time).max_by_key(|times| (times.count, times.total_ns));
+        Self { period_ns: median(timeline.calls.periods()), call_ns: times.and_then(median) }
     }
 }
 

@@ -16,7 +16,7 @@ pub use label::{StepLabel, StepPhase};
 use super::account::{LaneAccount, Tally};
 use super::distribution::Distribution;
 use super::families::{FamilyTally, FamilyTotal};
-use super::idle::{HostStates, Idle};
+use super::idle::{HostStates, Idle, Last};
 use super::timeline::{Event, Timeline};
 
 /// One step on one device.
@@ -137,7 +137,7 @@ impl PhaseTotal {
 }
 
 /// What is added up of one step: its account, and the event so far to end last.
-type StepTally = (Tally, Option<Event>);
+type StepTally = (Tally, Last);
 
 /// Adds the events of a lane up by step.
 pub struct StepsTally<'t, 'c> {
@@ -148,7 +148,8 @@ pub struct StepsTally<'t, 'c> {
     /// The step at hand, and all others; events of a step mostly follow each other.
     current: Option<(usize, StepTally)>,
     others: BTreeMap<usize, StepTally>,
-    by_phase: BTreeMap<StepPhase, (Idle, FamilyTally)>,
+    /// By [`StepPhase`], made where a step is of it.
+    by_phase: [Option<(Idle, FamilyTally)>; StepPhase::ALL.len()],
     outside_kernels: u64,
 }
 
@@ -156,7 +157,7 @@ impl<'t, 'c> StepsTally<'t, 'c> {
     /// Begins a lane.
     pub fn new(timeline: &'t Timeline<'c>, host: &'t HostStates, steps: &'t Steps) -> Self {
         let finder = Finder { timeline, steps, last: 0 };
-        Self { timeline, host, steps, finder, current: None, others: BTreeMap::new(), by_phase: BTreeMap::new(), outside_kernels: 0 }
+        Self { timeline, host, steps, finder, current: None, others: BTreeMap::new(), by_phase: Default::default(), outside_kernels: 0 }
     }
 
     /// Adds an event in order of start.
@@ -174,11 +175,11 @@ impl<'t, 'c> StepsTally<'t, 'c> {
                 self.others.insert(old, tally);
             }
         }
-        let Some((_, (tally, before))) = &mut self.current else { return };
+        let Some((_, (tally, last))) = &mut self.current else { return };
         tally.add(event);
-        let of_phase = self.by_phase.entry(self.steps.steps[at].label.phase);
-        let (idle, families) = of_phase.or_insert_with(|| (Idle::default(), FamilyTally::new(self.timeline)));
-        idle.add(self.timeline, self.host, before, *event);
+        let of_phase = &mut self.by_phase[self.steps.steps[at].label.phase as usize];
+        let (idle, families) = of_phase.get_or_insert_with(|| (Idle::default(), FamilyTally::new(self.timeline)));
+        idle.add(self.timeline, self.host, last, event);
         families.add(event);
     }
 
@@ -187,8 +188,9 @@ impl<'t, 'c> StepsTally<'t, 'c> {
         self.others.extend(self.current.take());
         let mut steps = LaneSteps { source: self.steps.source, outside_kernels: self.outside_kernels, ..LaneSteps::default() };
         for (phase, total) in steps.take(self.steps, &self.others) {
-            let (idle, tally) = self.by_phase.remove(&phase).unwrap_or_else(|| (Idle::default(), FamilyTally::new(self.timeline)));
-            steps.phases.push(PhaseTotal { idle, families: tally.families(self.timeline), ..total });
+            let of_phase = self.by_phase[phase as usize].take();
+            let (idle, families) = of_phase.map(|(idle, tally)| (idle, tally.families(self.timeline))).unwrap_or_default();
+            steps.phases.push(PhaseTotal { idle, families, ..total });
         }
         steps
     }

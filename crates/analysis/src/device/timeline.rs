@@ -3,14 +3,18 @@
 //! Rows stay where they are: a lane is a list of row numbers, so that ten million events cost eight bytes each. Names are
 //! read once, not once per event.
 
+mod api;
 mod calls;
+mod host;
 mod lanes;
 
 use std::collections::BTreeMap;
 
 use capture::{Capture, DeviceEvents, Name};
 
-pub use calls::{Api, Calls, Marks};
+pub use api::Api;
+pub use calls::{Calls, NamedCalls};
+pub use host::Marks;
 pub use lanes::Lane;
 
 use super::kernels::{self, Category, MatrixUnits};
@@ -114,6 +118,7 @@ pub struct Timeline<'c> {
 /// The interned words of the column `kind`.
 #[derive(Clone, Copy, Debug)]
 struct RowKinds {
+    kernel: Option<Name>,
     memcpy: Option<Name>,
     memset: Option<Name>,
     graph: Option<Name>,
@@ -122,37 +127,26 @@ struct RowKinds {
 impl<'c> Timeline<'c> {
     /// Reads one arm; nothing where neither a device nor a call was recorded.
     pub fn read(capture: &'c Capture, run_idx: u32) -> Option<Self> {
-        let events = &capture.tables.device_events;
-        let (calls, marks) = Calls::read(capture, run_idx);
-        let (mut lanes, dropped) = lanes::read(capture, run_idx);
+        let names = &capture.names;
+        let (calls, marks) = host::read(capture, run_idx);
+        let mut is_met = vec![false; names.len()];
+        let mut met: Vec<Name> = Vec::new();
+        let (lanes, dropped) = lanes::read(capture, run_idx, &calls, |name| {
+            if let Some(is_met @ false) = is_met.get_mut(name.0 as usize) {
+                *is_met = true;
+                met.push(name);
+            }
+        });
         if lanes.is_empty() && calls.is_empty() {
             return None;
         }
-        let names = &capture.names;
-        let kinds = RowKinds { memcpy: names.find("memcpy"), memset: names.find("memset"), graph: names.find("graph") };
-        let mut timeline = Self {
-            capture,
-            run_idx,
-            lanes: Vec::new(),
-            calls,
-            marks,
-            dropped,
-            meanings: vec![UNKNOWN; names.len()],
-            matrix: BTreeMap::new(),
-            kinds,
-        };
-        let mut is_read = vec![false; names.len()];
-        for lane in &mut lanes {
-            lane.calls = timeline.calls.of(events, &lane.rows);
-            for &row in &lane.rows {
-                let name = events.name[row as usize];
-                if let Some(is_read @ false) = is_read.get_mut(name.0 as usize) {
-                    *is_read = true;
-                    timeline.learn(name);
-                }
-            }
+        let [kernel, memcpy, memset, graph] = ["kernel", "memcpy", "memset", "graph"].map(|kind| names.find(kind));
+        let kinds = RowKinds { kernel, memcpy, memset, graph };
+        let meanings = vec![UNKNOWN; names.len()];
+        let mut timeline = Self { capture, run_idx, lanes, calls, marks, dropped, meanings, matrix: BTreeMap::new(), kinds };
+        for name in met {
+            timeline.learn(name);
         }
-        timeline.lanes = lanes;
         Some(timeline)
     }
 
@@ -206,14 +200,16 @@ impl<'c> Timeline<'c> {
     #[inline]
     fn meaning(&self, kind: Name, name: Name) -> Meaning {
         let kind = Some(kind);
-        if kind == self.kinds.memcpy {
+        if kind == self.kinds.kernel {
+            self.meanings.get(name.0 as usize).copied().unwrap_or(UNKNOWN)
+        } else if kind == self.kinds.memcpy {
             COPY
         } else if kind == self.kinds.memset {
             MEMSET
         } else if kind == self.kinds.graph {
             REPLAY
         } else {
-            self.meanings.get(name.0 as usize).copied().unwrap_or(UNKNOWN)
+            UNKNOWN
         }
     }
 
@@ -244,6 +240,8 @@ impl<'c> Timeline<'c> {
 }
 
 /// True for a time from which differences can be taken.
+#[inline]
 pub(super) fn is_time(t_ns: i64) -> bool {
-    (-FURTHEST_NS..=FURTHEST_NS).contains(&t_ns)
+    // One comparison: far below wraps to far above.
+    t_ns.wrapping_add(FURTHEST_NS).cast_unsigned() <= 2 * FURTHEST_NS.cast_unsigned()
 }

@@ -30,7 +30,9 @@ impl Piece<'_> {
 /// of communicating kernels in each lane.
 pub(super) fn instances<'c>(timeline: &Timeline<'c>, kernels: &[Vec<u32>], mut take: impl FnMut(&[Piece<'c>])) -> &'static str {
     let (found, matched_by) = from_rows(timeline);
-    found.iter().for_each(|pieces| take(pieces));
+    for pieces in &found {
+        take(pieces);
+    }
     let told: BTreeSet<(usize, i64)> = found.iter().flatten().map(|piece| (piece.lane, piece.start_ns)).collect();
     by_overlap(from_kernels(timeline, kernels, &told), take);
     if told.is_empty() { "overlap" } else { matched_by }

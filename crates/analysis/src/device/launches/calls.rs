@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use capture::{Name, SourceIdx};
 
-use crate::device::distribution::{Distribution, Quantiles};
-use crate::device::few::Few;
+use crate::device::distribution::Distribution;
 use crate::device::timeline::{Api, Timeline};
 
 /// All calls of one name.
@@ -29,19 +28,14 @@ const DEEPEST: usize = 512;
 
 /// Calls by name, the most time first.
 pub fn call_totals(timeline: &Timeline<'_>) -> Vec<CallTotal> {
-    let calls = &timeline.calls;
-    let mut by_name: Few<Name, Quantiles> = Few::default();
-    for call in calls.iter() {
-        by_name.entry(calls.name(call), Quantiles::default).add(calls.end_ns(call) - calls.start_ns(call));
-    }
     let mut places = places(timeline);
-    let mut totals: Vec<CallTotal> = by_name
-        .into_pairs()
-        .map(|(name, lengths)| CallTotal {
-            name: timeline.text(name).to_string(),
-            api: Api::of(timeline.text(name)),
-            time: lengths.distribution(),
-            made_in: places.remove(&name).unwrap_or_default(),
+    let named = timeline.calls.by_name().iter();
+    let mut totals: Vec<CallTotal> = named
+        .map(|calls| CallTotal {
+            name: timeline.text(calls.name).to_string(),
+            api: calls.api,
+            time: calls.time(),
+            made_in: places.remove(&calls.name).unwrap_or_default(),
         })
         .collect();
     totals.sort_by(|a, b| b.time.total_ns.cmp(&a.time.total_ns).then_with(|| a.name.cmp(&b.name)));
@@ -55,8 +49,7 @@ fn places(timeline: &Timeline<'_>) -> BTreeMap<Name, Vec<(String, u64)>> {
     if marks.scopes.is_empty() && marks.annotations.is_empty() {
         return BTreeMap::new();
     }
-    let is_wanted = |call: &u32| matches!(timeline.calls.api(*call), Api::Sync | Api::Copy);
-    let calls = timeline.calls.iter().filter(is_wanted).map(|call| (call, false));
+    let calls = timeline.calls.syncs().iter().chain(timeline.calls.copies()).map(|call| (*call, false));
     let scopes = marks.scopes.iter().chain(&marks.annotations).map(|row| (*row, true));
     let mut order: Vec<(u32, bool)> = calls.chain(scopes).collect();
     // Of two that start together the longer one is outside, and a call is inside of all.

@@ -15,6 +15,9 @@ pub enum StepPhase {
 }
 
 impl StepPhase {
+    /// All, in order.
+    pub const ALL: [Self; 4] = [Self::Prefill, Self::Decode, Self::Mixed, Self::Unknown];
+
     /// The word used in reports; empty where unknown.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use capture::{Capture, SourceIdx};
+use capture::{Capture, Name, SourceIdx};
 
+use super::calls::{Calls, Group};
 use super::is_time;
 use crate::device::few::Few;
 
@@ -47,7 +48,7 @@ impl Lane {
 }
 
 /// Rows that one file and process put on one device number.
-struct Part {
+struct Part<'t> {
     source: SourceIdx,
     process: u32,
     device: u32,
@@ -55,16 +56,19 @@ struct Part {
     host: u32,
     span: (i64, i64),
     rows: Vec<u32>,
+    calls: Vec<u32>,
+    /// Calls of the process by correlation id.
+    group: Option<&'t Group>,
 }
 
 /// Most devices looked at; no recording of a real system has more, a damaged one may.
 const MOST: usize = 1_024;
 
-/// The lanes of an arm by rank and device, and how many rows have no usable time.
-pub(super) fn read(capture: &Capture, run_idx: u32) -> (Vec<Lane>, u64) {
+/// The lanes of an arm by rank and device, and how many rows have no usable time. `meet` is shown each name.
+pub(super) fn read(capture: &Capture, run_idx: u32, calls: &Calls<'_>, meet: impl FnMut(Name)) -> (Vec<Lane>, u64) {
     let described = Described::new(capture, run_idx);
-    let (parts, dropped) = parts(capture, run_idx, &described);
-    let mut groups: BTreeMap<(u32, u32), Vec<Vec<Part>>> = BTreeMap::new();
+    let (parts, dropped) = parts(&described, run_idx, calls, meet);
+    let mut groups: BTreeMap<(u32, u32), Vec<Vec<Part<'_>>>> = BTreeMap::new();
     for part in parts {
         let alike = groups.entry((part.device, part.host)).or_default();
         match alike.iter_mut().find(|group| is_same_device(group, &part)) {
@@ -80,26 +84,29 @@ pub(super) fn read(capture: &Capture, run_idx: u32) -> (Vec<Lane>, u64) {
     (lanes.into_iter().take(MOST).map(|(_, lane)| lane).collect(), dropped + beyond as u64)
 }
 
-fn parts(capture: &Capture, run_idx: u32, described: &Described<'_>) -> (Vec<Part>, u64) {
-    let table = &capture.tables.device_events;
-    let mut parts: Few<(SourceIdx, u32, u32), Part> = Few::default();
+fn parts<'t>(described: &Described<'_>, run_idx: u32, calls: &'t Calls<'_>, mut meet: impl FnMut(Name)) -> (Vec<Part<'t>>, u64) {
+    let table = &described.capture.tables.device_events;
+    let count = table.t_start_ns.len();
+    let (starts, ends, runs, names) = (&table.t_start_ns[..count], &table.t_end_ns[..count], &table.run_idx[..count], &table.name[..count]);
+    let (sources, processes, devices) = (&table.source_idx[..count], &table.process[..count], &table.device[..count]);
+    let correlations = &table.correlation[..count];
+    let mut parts: Few<(SourceIdx, u32, u32), Part<'t>> = Few::default();
     let mut dropped = 0;
-    for row in 0..table.t_start_ns.len() {
-        if table.run_idx[row] != run_idx {
-            continue;
-        }
-        let (start, end) = (table.t_start_ns[row], table.t_end_ns[row]);
+    for row in (0..count).filter(|row| runs[*row] == run_idx) {
+        let (start, end) = (starts[row], ends[row]);
         if !is_time(start) || !is_time(end) {
             dropped += 1;
             continue;
         }
-        let (source, process, device) = (table.source_idx[row], table.process[row], table.device[row]);
+        let (source, process, device) = (sources[row], processes[row], devices[row]);
         let part = parts.entry((source, process, device), || {
-            let (rank, host) = described.rank(source, device);
-            Part { source, process, device, rank, host, span: (start, end), rows: Vec::new() }
+            let ((rank, host), group) = (described.rank(source, device), calls.group((source, process)));
+            Part { source, process, device, rank, host, span: (start, end), rows: Vec::new(), calls: Vec::new(), group }
         });
         part.span = (part.span.0.min(start), part.span.1.max(end));
         part.rows.push(row as u32);
+        part.calls.push(calls.find(part.group, correlations[row]));
+        meet(names[row]);
     }
     (parts.into_pairs().map(|(_, part)| part).collect(), dropped)
 }
@@ -156,7 +163,7 @@ impl<'c> Described<'c> {
 
 /// One file tells its devices apart by number. Parts of one number and host from several files are one device when they are of one rank, or of one
 /// process at other times.
-fn is_same_device(group: &[Part], part: &Part) -> bool {
+fn is_same_device(group: &[Part<'_>], part: &Part<'_>) -> bool {
     group.iter().any(|other| {
         let apart = || part.span.0 >= other.span.1 || other.span.0 >= part.span.1;
         let one_rank = part.rank.is_some() && part.rank == other.rank;
@@ -165,17 +172,23 @@ fn is_same_device(group: &[Part], part: &Part) -> bool {
     })
 }
 
-fn lane(described: &Described<'_>, mut group: Vec<Part>) -> Lane {
+fn lane(described: &Described<'_>, mut group: Vec<Part<'_>>) -> Lane {
     let (source, device, rank) = (group[0].source, group[0].device, group[0].rank);
     let sources: std::collections::BTreeSet<SourceIdx> = group.iter().map(|part| part.source).collect();
-    let mut rows =
-        if group.len() == 1 { std::mem::take(&mut group[0].rows) } else { group.into_iter().flat_map(|part| part.rows).collect() };
     let table = &described.capture.tables.device_events;
     let key = |row: &u32| (table.t_start_ns[*row as usize], table.t_end_ns[*row as usize]);
-    if !rows.is_sorted_by_key(key) {
-        rows.sort_by_key(key);
+    let first = group.swap_remove(0);
+    let (mut rows, mut calls) = (first.rows, first.calls);
+    for part in group {
+        rows.extend(part.rows);
+        calls.extend(part.calls);
     }
-    let mut lane = Lane { device, rank, rows, sources: sources.into_iter().collect(), ..Lane::default() };
+    if !rows.is_sorted_by_key(key) {
+        let mut pairs: Vec<(u32, u32)> = rows.into_iter().zip(calls).collect();
+        pairs.sort_by_key(|(row, _)| (key(row), *row));
+        (rows, calls) = pairs.into_iter().unzip();
+    }
+    let mut lane = Lane { device, rank, rows, calls, sources: sources.into_iter().collect(), ..Lane::default() };
     described.fill(source, &mut lane);
     lane
 }
