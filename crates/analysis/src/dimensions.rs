@@ -51,7 +51,8 @@ fn counter(signal: &str, series: &Series, window: (i64, i64)) -> Option<DeviceCo
     let to = series.t_ns.partition_point(|&t| t <= window.1);
     let values = series.value.get(from..to).filter(|values| !values.is_empty())?;
     let times = &series.t_ns[from..to];
-    let period_ns = if times.len() > 1 { (times[times.len() - 1] - times[0]) / (times.len() as i64 - 1) } else { 0 };
+    let spans = i64::try_from(times.len() - 1).unwrap_or(i64::MAX);
+    let period_ns = if spans > 0 { (times[times.len() - 1] - times[0]) / spans } else { 0 };
     Some(DeviceCounter {
         signal: signal.into(),
         mean: values.iter().sum::<f64>() / values.len() as f64,
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn a_counter_is_read_inside_the_window_and_missing_ones_are_said() {
         let mut evidence = Evidence::default();
-        let series = Series { t_ns: vec![0, 100_000, 200_000, 900_000], value: vec![0.2, 0.4, 0.6, 1.0], ..Series::default() };
+        let series = Series { t_ns: vec![0, 100_000, 200_000, 900_000], value: vec![0.2, 0.4, 0.6, 1.0] };
         evidence.host.insert("gpu.dram_active{device=\"3\"}".into(), series);
         let mut lane = LaneView { device: 3, ..LaneView::default() };
         (lane.account.start_ns, lane.account.end_ns, lane.account.window_ns, lane.account.busy_ns) = (50_000, 250_000, 200_000, 150_000);

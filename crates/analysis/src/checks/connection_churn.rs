@@ -105,7 +105,7 @@ fn judge(situation: &Situation<'_>, per_request: f64, connect_s: f64, basis: Bas
         hypotheses: vec![
             Advice::outside("keep-alive", "off", "on", "reuse connections: one session per client, keep-alive towards the upstream")
                 .needs("reload")
-                .risk("idle connections hold file descriptors on both sides", &format!("open connections pass {}", count(1e4)))
+                .risk("idle connections hold file descriptors on both sides", format!("open connections pass {}", count(1e4)))
                 .expect(
                     Movement::first_token(situation, Direction::Down)
                         .primary()

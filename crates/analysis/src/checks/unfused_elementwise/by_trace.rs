@@ -39,7 +39,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
 
 fn pointwise(lane: &LaneView) -> (i64, i64) {
     let of = lane.account.categories.iter().filter(|total| POINTWISE.contains(&total.category));
-    of.fold((0, 0), |sum, total| (sum.0 + total.total_ns, sum.1 + total.count as i64))
+    of.fold((0, 0), |sum, total| (sum.0 + total.total_ns, sum.1 + total.count.cast_signed()))
 }
 
 fn found(situation: &Situation<'_>, device: &OnDevice<'_>, pointwise_ns: i64, share: f64, mean_ns: i64) -> Found {
