@@ -312,8 +312,8 @@ pub(crate) fn is_candidate(report: &Report, finding: &Finding) -> bool {
 
 /// Most a check that could not tell could still own: `0.08 s, 3 %`; empty when nothing bounds it.
 pub(crate) fn could_own(unknown: &Unknown) -> String {
-    let amount = unknown.could_own.as_ref().filter(|amount| amount.value > 0.0).map(|amount| figures::quantity(amount.value, &amount.unit));
-    let share = unknown.could_own_share.filter(|_| amount.is_some()).map(figures::share);
+    let amount = unknown.could_own.as_ref().map(|amount| figures::quantity(amount.value, &amount.unit));
+    let share = unknown.could_own_share.map(figures::share);
     [amount, share].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

@@ -336,12 +336,11 @@ fn a_trace_without_requests_shows_the_devices() {
             expect  graph share  0 %, rises
             undo if memory for graphs leaves less than 2 GiB of KV cache
 
-            where 84.5 ms went on device 0 NVIDIA B200: 0 kernels and copies
-              compute            0 ms   0 %
-              idle            72.9 ms  86 %  #################
-              utilization 0 %;
-              replays were lost by the recorder: idle time may be work
-            device 1: compute 0 %, idle 5 %
+            where 84.5 ms went on device 0 NVIDIA B200: 929 kernels and copies
+              compute         11.6 ms  14 %  ###  moe 40 %, gemm 35 %, attention 25 %
+              idle            72.9 ms  86 %  #################  launch came late 72.4 ms
+              utilization 14 %; a launch every 90.0 us; not recorded: sm_active, dram_active
+            device 1: compute 95 %, idle 5 %
             trust   clocks joined within 12.4 us
             next    inferoscope verify before.capture after.capture --hypothesis h1
         "#]],
