@@ -133,6 +133,11 @@ impl DeviceView {
         Some((start, self.lanes.iter().map(|lane| lane.account.end_ns).max()?))
     }
 
+    /// Steps of the engine on all devices.
+    pub fn step_count(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.steps.count()).sum()
+    }
+
     /// The lane with the most idle time, all else equal the first.
     pub fn idlest(&self) -> Option<&LaneView> {
         self.lanes.iter().rev().max_by_key(|lane| lane.account.idle_ns)

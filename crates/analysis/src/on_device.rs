@@ -4,6 +4,8 @@
 //! requests were measured as well, what the devices lost of their window is what decoding lost of its time: steps follow one
 //! another, and a token waits for each.
 
+use model::hardware::Gpu;
+
 use crate::claims::{Basis, Claim};
 use crate::contract::Quantity;
 use crate::device::{CopyFlow, DeviceView, Idle, IdleParts, LaneView};
@@ -21,13 +23,6 @@ pub struct Gaps {
     pub late: u64,
     /// The work was queued.
     pub queued: u64,
-}
-
-impl Gaps {
-    /// Share that ended late; 0 where none was told.
-    pub fn late_share(self) -> f64 {
-        self.late as f64 / (self.late + self.queued).max(1) as f64
-    }
 }
 
 /// Synchronizing calls that drained the devices.
@@ -79,7 +74,7 @@ impl<'a> OnDevice<'a> {
         for lane in view.lanes.iter().filter(|lane| lane.idle_is_reliable()) {
             idle.add(&lane.idle.trusted);
         }
-        (window_ns > 0).then(|| Self { view, window_ns, idle, steps: view.lanes.iter().map(|lane| lane.steps.count()).sum() })
+        (window_ns > 0).then(|| Self { view, window_ns, idle, steps: view.step_count() })
     }
 
     /// Sum over devices, ns.
@@ -90,6 +85,18 @@ impl<'a> OnDevice<'a> {
     /// Share of the devices' time.
     pub fn share(&self, ns: i64) -> f64 {
         ns as f64 / self.window_ns as f64
+    }
+
+    /// Share of the kernels that come from graph replays.
+    pub fn graph_share(&self) -> f64 {
+        let count = |of: fn(&LaneView) -> u64| self.view.lanes.iter().map(of).sum::<u64>() as f64;
+        count(|lane| lane.account.graph_kernels) / count(|lane| lane.account.kernels).max(1.0)
+    }
+
+    /// A figure of the hardware table for the device, by the recorder's name for it, else by the subject's.
+    pub fn by_data_sheet(&self, situation: &Situation<'_>, figure: impl Fn(&Gpu) -> Option<f64>) -> Option<f64> {
+        let recorded = self.view.lanes.iter().map(|lane| lane.name.as_str());
+        recorded.chain([situation.subject.device.as_str()]).find_map(|name| figure(model::hardware::find(name)?))
     }
 
     /// True where calls were recorded at all: without them nothing tells of launches.
@@ -192,10 +199,5 @@ impl<'a> OnDevice<'a> {
             return (ns > 0).then(|| Quantity { value, unit: "s".into() });
         }
         device_step::cost(situation, Phase::Decode, self.share(ns))
-    }
-
-    /// A share of the devices' time as the bound of an undecided check: s per unit of the account.
-    pub fn at_most_s(&self, situation: &Situation<'_>, ns: i64) -> Option<f64> {
-        self.cost(situation, ns).map(|cost| cost.value).or(Some(0.0))
     }
 }

@@ -23,19 +23,25 @@ pub const PRACTICAL_NOISE: f64 = 0.03;
 /// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
 pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
     let report = diagnose(before, &DiagnoseOptions::default());
-    let verification = against(before, after, hypothesis, &report);
+    let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
+    let verification = against((before, &b), (after, &a), hypothesis, &report);
     let stated = report.findings.iter().find_map(|finding| {
         let stated = finding.hypotheses.iter().find(|stated| stated.id == verification.hypothesis)?;
         Some((finding.check.clone(), stated.change.instruction.clone()))
     });
     let (check, change) = stated.unwrap_or_default();
-    Verification { check, change, devices: devices::moved(before, after), ..verification }
+    Verification { check, change, devices: devices::moved(&b, &a), ..verification }
 }
 
-fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: &Report) -> Verification {
-    let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
-    let mut changed = changed_settings(&b, &a);
-    changed.extend(changed_route(&b, &a));
+/// Judges the hypothesis; each run is a capture and what it tells.
+fn against(
+    (before, b): (&Capture, &Evidence),
+    (after, a): (&Capture, &Evidence),
+    hypothesis: Option<&str>,
+    report: &Report,
+) -> Verification {
+    let mut changed = changed_settings(b, a);
+    changed.extend(changed_route(b, a));
     let (id, chosen) = match choose(report, hypothesis) {
         Ok(chosen) => chosen,
         Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
@@ -44,7 +50,7 @@ fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: 
         let why = "both runs are the same evidence: nothing can have moved".to_string();
         return refuse(Outcome::Inconclusive, why, &id, changed, Vec::new());
     }
-    let comparability = comparable::compare(before, after, &b, &a);
+    let comparability = comparable::compare(before, after, b, a);
     if let Some(why) = comparability.iter().find_map(|line| line.strip_prefix(comparable::DIFFERS)) {
         return refuse(Outcome::NotComparable, why.to_string(), &id, changed, comparability.clone());
     }
@@ -55,7 +61,7 @@ fn against(before: &Capture, after: &Capture, hypothesis: Option<&str>, report: 
     let nothing = chosen.is_none() && changed.is_empty();
     let is_recorded = b.device_view.is_some() && b.client.is_empty() && b.engines.is_empty();
     let hypothesis = chosen.unwrap_or_else(|| if is_recorded { devices::shorter_steps() } else { any_improvement() });
-    let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, &b, &a)).collect();
+    let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, b, a)).collect();
     let (outcome, why) = if nothing {
         (Outcome::Inconclusive, "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string())
     } else {

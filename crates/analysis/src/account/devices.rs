@@ -22,7 +22,7 @@ pub(super) fn read(evidence: &Evidence) -> RequestAccount {
             *account.parts.entry(phase).or_default() += ns;
         }
     }
-    let steps: u64 = view.lanes.iter().map(|lane| lane.steps.count()).sum();
+    let steps = view.step_count();
     (account.n, account.unit) = if steps > 0 { (steps, AccountUnit::DeviceStep) } else { (view.lanes.len() as u64, AccountUnit::Device) };
     account
 }

@@ -64,9 +64,6 @@ impl IdleParts {
     }
 }
 
-/// The shortest gap a recorder writes.
-const TICK_NS: i64 = 1;
-
 /// No launch from a framework takes this long, ns: the slowest dispatch in Python takes some hundred microseconds.
 const LONGEST_LAUNCH_NS: i64 = 1_000_000;
 /// Between queued kernels of one stream a device needs some microseconds at most, ns.
@@ -98,8 +95,6 @@ pub struct Idle {
     pub host_late_gaps: u64,
     /// Stretches that ended with work that had been launched before they began.
     pub queued_gaps: u64,
-    /// Of those, as short as the recorder's clock can tell.
-    pub tick_gaps: u64,
     /// Stretches that ended with unlinked work.
     pub unlinked_gaps: u64,
     /// The longest stretch, ns, and when it began.
@@ -239,7 +234,6 @@ impl Idle {
             host.split(timeline.calls.process(event.call), (start, called))
         } else {
             self.queued_gaps += 1;
-            self.tick_gaps += u64::from(end - start <= TICK_NS);
             IdleParts::default()
         };
         parts.launch_ns = end - called;
@@ -266,17 +260,5 @@ impl Idle {
             self.long_host_ns = self.long_host_ns.saturating_add(parts.host_ns);
             self.long_host_gaps += 1;
         }
-    }
-
-    /// True where kernels in a queue follow each other at the recorder's tick, as AMD's recorder writes them: then what a
-    /// dispatch costs is inside the kernels, and gaps say nothing of it.
-    pub fn hides_dispatch(&self) -> bool {
-        self.queued_gaps >= 3 && self.tick_gaps * 2 > self.queued_gaps
-    }
-
-    /// Share of idle stretches that ended since the host was late; nothing where no stretch tells.
-    pub fn host_late_share(&self) -> Option<f64> {
-        let told = self.host_late_gaps + self.queued_gaps;
-        (told > 0).then(|| self.host_late_gaps as f64 / told as f64)
     }
 }

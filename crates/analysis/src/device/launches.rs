@@ -41,19 +41,6 @@ pub struct Launches {
     pub graphs: Graphs,
 }
 
-impl Launches {
-    /// Share of kernels launched one by one that are shorter than the pace of launches; nothing where either is unknown.
-    pub fn short_share(&self) -> Option<f64> {
-        self.host_period_ns?;
-        (self.single_kernels > 0).then(|| self.short_kernels as f64 / self.single_kernels as f64)
-    }
-
-    /// Share of kernels without a launch in the recording.
-    pub fn unlinked_share(&self, kernels: u64) -> f64 {
-        self.unlinked_kernels as f64 / kernels.max(1) as f64
-    }
-}
-
 /// How fast a host launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {

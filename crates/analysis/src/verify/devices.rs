@@ -2,10 +2,8 @@
 //!
 //! Two windows of one length hold as much work as fits: only time per step, or per work that repeats, can be compared.
 
-use capture::Capture;
-
 use crate::contract::{DeviceMovement, Direction, Hypothesis, MovedPart};
-use crate::device::{DeviceView, LaneStep, LaneView, compare};
+use crate::device::{LaneStep, LaneView, compare};
 use crate::evidence::Evidence;
 use crate::predict::Movement;
 
@@ -15,9 +13,8 @@ use super::measure::{Measured, average};
 const KERNELS: usize = 5;
 
 /// What moved on each device; empty where one side has no devices or they share no unit of work.
-pub(super) fn moved(before: &Capture, after: &Capture) -> Vec<DeviceMovement> {
-    let views = (DeviceView::read(before, 0), DeviceView::read(after, 0));
-    let (Some(before), Some(after)) = views else { return Vec::new() };
+pub(super) fn moved(before: &Evidence, after: &Evidence) -> Vec<DeviceMovement> {
+    let (Some(before), Some(after)) = (&before.device_view, &after.device_view) else { return Vec::new() };
     let seconds = |ns: f64| ns * 1e-9;
     let part = |kind: &str, moved: &crate::device::compare::Moved| MovedPart {
         kind: kind.into(),
@@ -25,7 +22,7 @@ pub(super) fn moved(before: &Capture, after: &Capture) -> Vec<DeviceMovement> {
         before_s: seconds(moved.before_ns),
         after_s: seconds(moved.after_ns),
     };
-    compare(&before, &after)
+    compare(before, after)
         .lanes
         .into_iter()
         .map(|lane| {

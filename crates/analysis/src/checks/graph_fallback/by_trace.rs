@@ -22,8 +22,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     if let Some(found) = some_steps(situation, &device) {
         return Some(found);
     }
-    let kernels = device.view.lanes.iter().map(|lane| lane.account.kernels).sum::<u64>().max(1);
-    let replayed = device.view.lanes.iter().map(|lane| lane.account.graph_kernels).sum::<u64>() as f64 / kernels as f64;
+    let replayed = device.graph_share();
     let margin = vec![("graph_share", replayed)];
     if replayed >= FELL_BACK {
         return Some(clear(margin, format!("{} of the kernels come from graph replays", percent(replayed))));

@@ -34,8 +34,7 @@ fn found(situation: &Situation<'_>, device: &OnDevice<'_>, exposed_ns: i64) -> F
     let bytes: i64 = flows.iter().map(|flow| flow.bytes).sum();
     let told_ns: i64 = flows.iter().map(|flow| flow.told_ns).sum();
     let rate = (told_ns > 0).then(|| bytes as f64 / (told_ns as f64 * 1e-9));
-    let names = device.view.lanes.iter().map(|lane| lane.name.as_str());
-    let link = names.chain([situation.subject.device.as_str()]).find_map(|name| model::hardware::find(name)?.pcie_bytes_per_s);
+    let link = device.by_data_sheet(situation, |gpu| gpu.pcie_bytes_per_s);
     let mut rows = vec![
         figure("exposed copies over the host link, share of the device's time", share, "ratio", "trace"),
         figure("bytes over the link", bytes as f64, "byte", "trace"),

@@ -28,8 +28,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     if device.ranks_seen().is_partial() {
         return None;
     }
-    let names = device.view.lanes.iter().map(|lane| lane.name.as_str());
-    let link = names.chain([situation.subject.device.as_str()]).find_map(|name| model::hardware::find(name)?.link_bytes_per_s)?;
+    let link = device.by_data_sheet(situation, |gpu| gpu.link_bytes_per_s)?;
     let collectives = device.view.collectives.as_ref()?;
     let large = |of: &&OpTotal| of.count > 0 && of.bytes / of.count.cast_signed() >= LARGE_CALL;
     let largest = collectives.ops.iter().filter(large).find(|of| of.bus_bytes_per_s.is_some())?;

@@ -132,9 +132,7 @@ question!(
             return Asked::new("no", if s.subject.device == "CPU" { "a CPU backend has no graphs" } else { "enforce_eager is set" });
         }
         if let Some(device) = OnDevice::of(s) {
-            let (graph, all) =
-                device.view.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.account.graph_kernels, sum.1 + lane.account.kernels));
-            let share = graph as f64 / all.max(1) as f64;
+            let share = device.graph_share();
             return Asked::yes_no(share >= 0.5, format!("{} of the kernels come from a replay", percent(share)));
         }
         if let Some(share) = level(s, "kernel.graph_share") {
