@@ -6,6 +6,7 @@ mod measure;
 mod pairs;
 mod reliability;
 mod scrapes;
+mod traces;
 mod twins;
 
 use std::fs::{self, OpenOptions};
@@ -61,6 +62,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
         bail!("over budget: {}", missed.join(", "));
     }
     Ok(())
+}
+
+/// Measures how large profiler captures are read.
+pub(crate) fn traces() -> anyhow::Result<()> {
+    let folder = target_folder()?.join("bench");
+    fs::create_dir_all(&folder)?;
+    traces::print(&release_program()?, &folder)
 }
 
 fn budgets(folder: &Path) -> anyhow::Result<Vec<Budget>> {

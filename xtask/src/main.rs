@@ -28,6 +28,7 @@ usage: cargo xtask <verb>
   gen [--check]                           write the generated pages, or say which are stale
   tidy                                    hold the sources against the style guide
   bench                                   measure against the budgets
+  bench traces                            read large profiler captures, beside the peers that are installed
   fuzz [--seconds N] [TARGET ...]         every fuzz target for a minute, with cargo-fuzz
   case new NAME --check CHECK --from DIR  make a case out of a folder of evidence
 ";
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["gen", "--check"] => generate::check(),
         ["tidy"] => tidy::run(),
         ["bench"] => bench::run(),
+        ["bench", "traces"] => bench::traces(),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["case", "new", name, "--check", check, "--from", folder] => case::new(name, check, folder.as_ref()),
         _ => {

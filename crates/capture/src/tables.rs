@@ -8,7 +8,7 @@
 
 pub use crate::columns::{Column, ColumnMut, ColumnRef};
 use crate::ids::{Name, SourceIdx};
-use crate::reorder::{Placed, append, reorder};
+use crate::reorder::{append, reorder};
 
 /// What every table can do; storage and merging work through this and know no table by name.
 pub trait Table: Clone + Default {
@@ -21,7 +21,11 @@ pub trait Table: Clone + Default {
     /// Columns in declared order, to be filled to equal length.
     fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)>;
     /// True if the rows are in canonical order already.
-    fn is_sorted(&self) -> bool;
+    fn is_sorted(&self) -> bool {
+        self.sorted_rows() == self.row_count()
+    }
+    /// How many rows, from the first on, stand in canonical order.
+    fn sorted_rows(&self) -> usize;
     /// Sorts rows by all columns in declared order.
     fn sort_canonical(&mut self);
     /// Moves every index into another capture's index space.
@@ -60,13 +64,16 @@ macro_rules! tables {
                 fn row_count(&self) -> usize { [$(self.$column.len()),+][0] }
                 fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)> { vec![$((stringify!($column), <$type as Column>::column(&self.$column)),)+] }
                 fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)> { vec![$((stringify!($column), <$type as Column>::column_mut(&mut self.$column)),)+] }
-                fn is_sorted(&self) -> bool { (1..self.row_count()).all(|at| self.order_rows(at - 1, at).is_le()) }
+                fn sorted_rows(&self) -> usize {
+                    let rows = self.row_count();
+                    (1..rows).find(|&at| self.order_rows(at - 1, at).is_gt()).unwrap_or(rows)
+                }
                 fn sort_canonical(&mut self) {
-                    if self.is_sorted() { return; }
+                    let sorted = self.sorted_rows();
+                    if sorted == self.row_count() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
-                    let mut placed = Placed::default();
-                    $(reorder(&mut self.$column, &order, &mut placed);)+
+                    $(reorder(&mut self.$column, &order, sorted);)+
                 }
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
                     $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+

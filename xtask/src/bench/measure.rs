@@ -12,27 +12,37 @@ const TICKS_PER_S: f64 = 100.0;
 /// How often memory is looked at; the kernel keeps the peak, so only a rise in the last moment is missed.
 const POLL: Duration = Duration::from_millis(1);
 
-/// Cost of one run: the median wall time, the mean user time, the largest peak of several.
+/// Cost of one run: the median wall time, the mean CPU time, the largest peak of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) wall_s: f64,
     pub(super) user_s: f64,
+    pub(super) system_s: f64,
     pub(super) peak_bytes: u64,
 }
 
 /// Runs `program args input` so many times. Exit codes up to 3 are answers; anything else is a failure.
 pub(super) fn measure(program: &Path, args: &[&str], input: &Path, runs: usize) -> anyhow::Result<Figures> {
-    let user_before = children_user_s()?;
-    let (mut walls, mut peak_bytes) = (Vec::with_capacity(runs), 0);
-    for _ in 0..runs {
+    measure_with(runs, || {
         let mut command = Command::new(program);
         command.args(args).arg(input).stdout(Stdio::null());
-        let (wall_s, peak) = run_once(&mut command)?;
+        command
+    })
+}
+
+/// Like [`measure`], for any command.
+pub(super) fn measure_with(runs: usize, make: impl Fn() -> Command) -> anyhow::Result<Figures> {
+    let before = children_cpu_s()?;
+    let (mut walls, mut peak_bytes) = (Vec::with_capacity(runs), 0);
+    for _ in 0..runs {
+        let (wall_s, peak) = run_once(&mut make())?;
         walls.push(wall_s);
         peak_bytes = peak.max(peak_bytes);
     }
     walls.sort_by(f64::total_cmp);
-    Ok(Figures { wall_s: walls[runs / 2], user_s: (children_user_s()? - user_before) / runs as f64, peak_bytes })
+    let after = children_cpu_s()?;
+    let per_run = |after: f64, before: f64| (after - before) / runs as f64;
+    Ok(Figures { wall_s: walls[runs / 2], user_s: per_run(after.0, before.0), system_s: per_run(after.1, before.1), peak_bytes })
 }
 
 fn run_once(command: &mut Command) -> anyhow::Result<(f64, u64)> {
@@ -58,16 +68,18 @@ fn peak_bytes(status: &str) -> u64 {
     line.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// User CPU time of all children waited for so far.
-fn children_user_s() -> anyhow::Result<f64> {
+/// User and system CPU time of all children waited for so far.
+fn children_cpu_s() -> anyhow::Result<(f64, f64)> {
     let stat = fs::read_to_string("/proc/self/stat").context("could not read `/proc/self/stat`")?;
-    children_user_ticks(&stat).map(|ticks| ticks / TICKS_PER_S).context("`/proc/self/stat` does not look as expected")
+    let (user, system) = children_ticks(&stat).context("`/proc/self/stat` does not look as expected")?;
+    Ok((user / TICKS_PER_S, system / TICKS_PER_S))
 }
 
-/// Field 16 (`cutime`), counted behind the command name, which may hold spaces.
-fn children_user_ticks(stat: &str) -> Option<f64> {
+/// Fields 16 and 17 (`cutime`, `cstime`), counted behind the command name, which may hold spaces.
+fn children_ticks(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(13)?.parse().ok()
+    let mut ticks = fields.split(' ').skip(13).map(|field| field.parse().ok());
+    Some((ticks.next()??, ticks.next()??))
 }
 
 #[cfg(test)]
@@ -79,7 +91,7 @@ mod tests {
         assert_eq!(peak_bytes("Name:\tx\nVmPeak:\t  9 kB\nVmHWM:\t   1234 kB\nVmRSS:\t  5 kB\n"), 1_263_616);
         assert_eq!(peak_bytes(""), 0);
         let stat = "7 (a (b) c) S 1 7 7 0 -1 4194560 1 2 3 4 10 20 350 40 20 0 1 0 99";
-        assert_eq!(children_user_ticks(stat), Some(350.0));
-        assert!(children_user_s().unwrap() >= 0.0);
+        assert_eq!(children_ticks(stat), Some((350.0, 40.0)));
+        assert!(children_cpu_s().unwrap().0 >= 0.0);
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Encoding;
 
 /// Most columns wanted at once.
-pub(super) const MAX_WANTED: usize = 24;
+const MAX_WANTED: usize = 24;
 /// Mark of a column that nobody wants.
 const UNWANTED: u8 = u8::MAX;
 
@@ -53,16 +53,62 @@ impl Plan {
         let rowid_slot = rowid_alias.and_then(|alias| wanted.iter().position(|column| *column == Some(alias)));
         Self { slots, rowid_slot, encoding }
     }
+}
 
-    /// Room for where the wanted values of a row lie.
-    pub(super) fn room() -> [Field; MAX_WANTED] {
-        [Field::default(); MAX_WANTED]
+/// Longest header that is kept to be recognized.
+const MAX_KEPT_HEADER: usize = 128;
+
+/// Where the wanted values of a row lie, and the header that says so: the next row's is most often the same.
+pub(super) struct Layout {
+    fields: [Field; MAX_WANTED],
+    header: [u8; MAX_KEPT_HEADER],
+    /// 0 for none.
+    header_bytes: usize,
+}
+
+impl Layout {
+    pub(super) fn new() -> Self {
+        Self { fields: [Field::default(); MAX_WANTED], header: [0; MAX_KEPT_HEADER], header_bytes: 0 }
+    }
+
+    /// True when `payload` has the header that was read last.
+    #[inline]
+    fn is_of(&self, payload: &[u8]) -> bool {
+        self.header_bytes > 0 && payload.get(..self.header_bytes).is_some_and(|header| *header == self.header[..self.header_bytes])
+    }
+
+    /// Reads where the wanted values lie; `None` when the payload is no record.
+    fn read(&mut self, plan: &Plan, payload: &[u8]) -> Option<()> {
+        self.header_bytes = 0;
+        let (header_bytes, mut at) = varint(payload, 0)?;
+        let header_bytes = usize::try_from(header_bytes).ok().filter(|bytes| *bytes <= payload.len())?;
+        let mut body = header_bytes as u64;
+        for (column, slot) in plan.slots.iter().enumerate() {
+            // A record written before a column was added ends before it.
+            if at >= header_bytes {
+                for slot in plan.slots[column..].iter().filter(|slot| **slot != UNWANTED) {
+                    self.fields[usize::from(*slot)] = Field::default();
+                }
+                break;
+            }
+            let (serial, next) = varint(payload, at)?;
+            at = next;
+            if *slot != UNWANTED {
+                self.fields[usize::from(*slot)] = Field { serial: u32::try_from(serial).ok()?, at: u32::try_from(body).ok()? };
+            }
+            body = body.checked_add(length(serial))?;
+        }
+        if let Some(header) = self.header.get_mut(..header_bytes) {
+            header.copy_from_slice(&payload[..header_bytes]);
+            self.header_bytes = header_bytes;
+        }
+        Some(())
     }
 }
 
 /// Where a value lies and of what kind it is.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Field {
+struct Field {
     serial: u32,
     at: u32,
 }
@@ -83,27 +129,13 @@ fn length(serial: u64) -> u64 {
 }
 
 impl<'a> Row<'a> {
-    /// Reads where the wanted values lie; `None` when the payload is no record.
-    pub(super) fn read(plan: &Plan, rowid: i64, payload: &'a [u8], fields: &'a mut [Field; MAX_WANTED]) -> Option<Self> {
-        let (header_bytes, mut at) = varint(payload, 0)?;
-        let header_bytes = usize::try_from(header_bytes).ok().filter(|bytes| *bytes <= payload.len())?;
-        let mut body = header_bytes as u64;
-        for (column, slot) in plan.slots.iter().enumerate() {
-            // A record written before a column was added ends before it.
-            if at >= header_bytes {
-                for slot in plan.slots[column..].iter().filter(|slot| **slot != UNWANTED) {
-                    fields[usize::from(*slot)] = Field::default();
-                }
-                break;
-            }
-            let (serial, next) = varint(payload, at)?;
-            at = next;
-            if *slot != UNWANTED {
-                fields[usize::from(*slot)] = Field { serial: u32::try_from(serial).ok()?, at: u32::try_from(body).ok()? };
-            }
-            body = body.checked_add(length(serial))?;
+    /// The row with this payload; `None` when it is no record. `layout` is kept from row to row of one scan.
+    #[inline]
+    pub(super) fn read(plan: &Plan, rowid: i64, payload: &'a [u8], layout: &'a mut Layout) -> Option<Self> {
+        if !layout.is_of(payload) {
+            layout.read(plan, payload)?;
         }
-        Some(Self { rowid, payload, fields, rowid_slot: plan.rowid_slot, encoding: plan.encoding })
+        Some(Self { rowid, payload, fields: &layout.fields, rowid_slot: plan.rowid_slot, encoding: plan.encoding })
     }
 
     #[inline]

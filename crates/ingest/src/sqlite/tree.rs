@@ -2,7 +2,7 @@
 
 use super::Format;
 use super::pages::Pages;
-use super::record::{Field, MAX_WANTED, Plan, Row, varint};
+use super::record::{Layout, Plan, Row, varint};
 
 /// Page of a table that holds the numbers of further pages.
 const INTERIOR: u8 = 0x05;
@@ -129,7 +129,7 @@ pub(super) fn scan(pages: &mut Pages<'_>, format: Format, root: u32, plan: &Plan
         before: None,
         spilled: Vec::new(),
         overflow: Vec::new(),
-        fields: Plan::room(),
+        layout: Layout::new(),
         each,
     };
     walk.run(root);
@@ -148,7 +148,7 @@ struct Walk<'a, 'p, F> {
     /// A row gathered from several pages, and the page at hand.
     spilled: Vec<u8>,
     overflow: Vec<u8>,
-    fields: [Field; MAX_WANTED],
+    layout: Layout,
     each: F,
 }
 
@@ -222,12 +222,12 @@ impl<F: FnMut(&Row<'_>)> Walk<'_, '_, F> {
             return;
         };
         let row = if local == payload_bytes {
-            Row::read(self.plan, rowid, stored, &mut self.fields)
+            Row::read(self.plan, rowid, stored, &mut self.layout)
         } else {
             self.spilled.clear();
             self.spilled.extend_from_slice(stored);
             gather(self.pages, be32(page, start + local), payload_bytes.min(MAX_ROW_BYTES), usable, &mut self.spilled, &mut self.overflow);
-            Row::read(self.plan, rowid, &self.spilled, &mut self.fields)
+            Row::read(self.plan, rowid, &self.spilled, &mut self.layout)
         };
         match row {
             Some(row) => {
