@@ -3,7 +3,7 @@
 //! The constants are fitted on published NCCL tables (`data/gpus.json`), median error 6 to 15 %. Engines' own all-reduce
 //! kernels have a lower alpha, so for decode these times are an upper estimate. Overlap with compute is left out.
 
-use crate::hardware::table;
+use crate::hardware::{Gpu, table};
 use crate::memory::plausible;
 use crate::models::ModelShape;
 
@@ -48,6 +48,28 @@ pub fn all_reduce(gpu_id: &str, ranks: u32) -> Option<Cost> {
     let rows = table().collectives.all_reduce.get(gpu_id)?;
     let (_, alpha_us, gb_per_s) = rows.iter().find(|(n, _, _)| *n == ranks)?;
     Some(Cost { alpha_s: alpha_us * 1e-6, bytes_per_s: gb_per_s * 1e9 })
+}
+
+/// The all-reduce of any device at any number of ranks: the fitted row with as many ranks or the next larger, the
+/// largest beyond. Devices without a table get the share of their link that measured ones reach (NVLink: 0.55, 0.44 and
+/// 0.40 of it at 2, 4 and 8 ranks; PCIe: 0.55, 0.12 and 0.03), which is assumed, not measured.
+pub fn link(gpu: &Gpu, ranks: u32) -> Cost {
+    if let Some(rows) = table().collectives.all_reduce.get(&gpu.id)
+        && let Some((_, alpha_us, gb_per_s)) = rows.iter().find(|(n, _, _)| *n >= ranks).or(rows.last())
+    {
+        return Cost { alpha_s: alpha_us * 1e-6, bytes_per_s: gb_per_s * 1e9 };
+    }
+    let rate = gpu.link_bytes_per_s.or(gpu.pcie_bytes_per_s).unwrap_or(16e9);
+    let switched = rate >= 150e9;
+    let (alpha_us, share) = match (ranks, switched) {
+        (..=2, true) => (9.0, 0.55),
+        (3..=4, true) => (14.0, 0.44),
+        (_, true) => (23.0, 0.40),
+        (..=2, false) => (7.0, 0.55),
+        (3..=4, false) => (12.0, 0.12),
+        (_, false) => (23.0, 0.03),
+    };
+    Cost { alpha_s: alpha_us * 1e-6, bytes_per_s: rate * share }
 }
 
 /// Collective time of one tensor-parallel step: two all-reduces per layer of `tokens x hidden` 16-bit values.

@@ -8,13 +8,24 @@
 //! Units: seconds, bytes, tokens and FLOP as `f64`; GB are 1e9 bytes; peaks are dense, never sparse.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod calibration;
 pub mod collectives;
+pub mod concurrency;
+pub mod deployment;
+pub mod disaggregation;
+pub mod evaluation;
+pub mod experts;
+pub mod fuzz;
 pub mod hardware;
 pub mod memory;
 pub mod models;
+pub mod prediction;
 pub mod queueing;
+pub mod readers;
 pub mod roofline;
 pub mod speculation;
+pub mod static_batching;
 pub mod step_law;
+pub mod step_time;
 
 mod words;

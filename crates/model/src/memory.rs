@@ -78,6 +78,18 @@ impl Estimate {
     pub fn exact(value: f64) -> Self {
         Self { lo: value, mid: value, hi: value }
     }
+
+    /// Applies a function that keeps or turns the order, and sorts the ends.
+    #[must_use]
+    pub fn map(self, apply: impl Fn(f64) -> f64) -> Self {
+        let (lo, hi) = (apply(self.lo), apply(self.hi));
+        Self { lo: lo.min(hi), mid: apply(self.mid), hi: lo.max(hi) }
+    }
+
+    /// True when `value` lies inside.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.lo..=self.hi).contains(&value)
+    }
 }
 
 /// Bytes of all weights: quantized formats apply to the matrices of the layers, while embeddings, head, norms and
@@ -101,9 +113,9 @@ pub fn weight_bytes_per_rank(model: &ModelShape, dtype: Dtype, ranks: u32) -> f6
 }
 
 /// Bytes that one token adds to the KV cache of the whole model: `2 L n_k d b`, for MLA `L (r + d_rope) b`
-/// (Llama-3-70B in BF16: the 320 KiB of the Mooncake paper, FAST 2025, section 5.3).
+/// (Llama-3-70B in BF16: the 320 KiB of the Mooncake paper, FAST 2025, section 5.3). Only layers with a cache count.
 pub fn kv_bytes_per_token(model: &ModelShape, dtype: Dtype) -> f64 {
-    f64::from(model.layers) * kv_values_per_layer(model) * dtype.bytes_per_param()
+    f64::from(model.cached_layers()) * (kv_values_per_layer(model) * dtype.bytes_per_param() + index_bytes(model))
 }
 
 /// Bytes that one token adds on each rank: heads are divided over at most `kv_heads` ranks and copied beyond that; the
@@ -112,13 +124,43 @@ pub fn kv_bytes_per_token_per_rank(model: &ModelShape, dtype: Dtype, ranks: u32)
     kv_bytes_per_token(model, dtype) / kv_split(model, ranks)
 }
 
-/// Bytes that a sequence of `context` tokens holds: layers with a window keep `min(context, window)` tokens.
+/// Bytes that a sequence of `context` tokens holds in the whole model: layers with a window keep `min(context, window)`
+/// tokens, layers with a state keep it whatever the length.
 pub fn kv_bytes_of_sequence(model: &ModelShape, dtype: Dtype, context: f64) -> f64 {
+    token_bytes(model, dtype, plausible(context), plausible(context)) + state_bytes_of_sequence(model)
+}
+
+/// The same on each rank: KV heads are divided over at most `kv_heads` ranks, latents copied, states divided over all.
+pub fn kv_bytes_of_sequence_per_rank(model: &ModelShape, dtype: Dtype, context: f64, ranks: u32) -> f64 {
     let context = plausible(context);
-    let windowed = f64::from(model.windowed_layers.min(model.layers));
-    let seen = if model.window > 0 { context.min(f64::from(model.window)) } else { context };
-    let token_layers = (f64::from(model.layers) - windowed) * context + windowed * seen;
-    token_layers * kv_values_per_layer(model) * dtype.bytes_per_param()
+    token_bytes(model, dtype, context, context) / kv_split(model, ranks) + state_bytes_of_sequence(model) / f64::from(ranks.max(1))
+}
+
+/// Bytes that one decoding sequence reads in one step on each rank: a sparse attention reads all index keys and its
+/// chosen tokens only, a state is read and written.
+pub fn kv_bytes_read_per_rank(model: &ModelShape, dtype: Dtype, context: f64, ranks: u32) -> f64 {
+    let context = plausible(context);
+    let seen = if model.sparse_tokens > 0 { context.min(f64::from(model.sparse_tokens)) } else { context };
+    token_bytes(model, dtype, context, seen) / kv_split(model, ranks) + 2.0 * state_bytes_of_sequence(model) / f64::from(ranks.max(1))
+}
+
+/// Bytes of constant state that one sequence holds in the whole model, 0 without such layers.
+pub fn state_bytes_of_sequence(model: &ModelShape) -> f64 {
+    f64::from(model.state_layers) * plausible(model.state_bytes)
+}
+
+/// Index keys of all `context` tokens, keys and values of the `seen` ones.
+fn token_bytes(model: &ModelShape, dtype: Dtype, context: f64, seen: f64) -> f64 {
+    let cached = f64::from(model.cached_layers());
+    let windowed = f64::from(model.windowed_layers).min(cached);
+    let in_window = if model.window > 0 { seen.min(f64::from(model.window)) } else { seen };
+    let token_layers = (cached - windowed) * seen + windowed * in_window;
+    token_layers * kv_values_per_layer(model) * dtype.bytes_per_param() + cached * context * index_bytes(model)
+}
+
+/// Bytes per token and layer of the key by which a sparse attention chooses: 8 bit with one 4-byte scale.
+fn index_bytes(model: &ModelShape) -> f64 {
+    if model.index_dim > 0 { f64::from(model.index_dim) + 4.0 } else { 0.0 }
 }
 
 /// Ranks over which the KV cache is divided.

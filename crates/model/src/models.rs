@@ -1,13 +1,15 @@
 //! Shapes of common models and what they weigh in parameters.
 //!
 //! The rows live in `data/models.json`. Published parameter counts are kept beside the shape so that a test can rebuild
-//! one from the other; a shape that does not reproduce its count would be a typing mistake. Vision towers, biases of
-//! single layers and multi-token-prediction heads are left out.
+//! one from the other; a shape that does not reproduce its count would be a typing mistake. Hybrids are covered as far
+//! as time and memory need them: layers with attention, layers with a state of constant size, layers with experts.
+//! Vision towers, biases of single layers and multi-token-prediction heads are left out.
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use crate::memory::plausible;
 use crate::words::{contains, words};
 
 /// How attention keeps its past.
@@ -26,7 +28,8 @@ pub enum Attention {
 }
 
 /// A decoder-only transformer.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of an architecture, none depends on another
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct ModelShape {
     /// Canonical name.
     pub name: String,
@@ -73,6 +76,45 @@ pub struct ModelShape {
     /// Tokens those layers see, 0 for no window.
     #[serde(default)]
     pub window: u32,
+    /// Layers with attention and a KV cache, 0 for all of them.
+    #[serde(default)]
+    pub attention_layers: u32,
+    /// Layers that keep a state of constant size instead (Mamba, linear attention).
+    #[serde(default)]
+    pub state_layers: u32,
+    /// Parameters of one such layer.
+    #[serde(default)]
+    pub state_params: f64,
+    /// Bytes of state that one sequence keeps in one such layer.
+    #[serde(default)]
+    pub state_bytes: f64,
+    /// Layers with a feed-forward part, 0 for all of them.
+    #[serde(default)]
+    pub ffn_layers: u32,
+    /// Layers with experts, 0 for all feed-forward layers but the leading dense ones.
+    #[serde(default)]
+    pub expert_layers: u32,
+    /// Feed-forward parts have two matrices instead of the three of a gated one.
+    #[serde(default)]
+    pub plain_ffn: bool,
+    /// Width of all shared experts of a layer together, 0 for `shared_experts x intermediate`.
+    #[serde(default)]
+    pub shared_intermediate: u32,
+    /// Width of one value head where it differs from `head_dim`, else 0.
+    #[serde(default)]
+    pub value_dim: u32,
+    /// The output of attention passes a gate as wide as the query.
+    #[serde(default)]
+    pub gated_attention: bool,
+    /// Tokens that one query of a sparse attention reads, 0 for all (DeepSeek-V3.2, GLM-5).
+    #[serde(default)]
+    pub sparse_tokens: u32,
+    /// Width of the key by which a sparse attention chooses them; kept per token in 8 bit with a 4-byte scale.
+    #[serde(default)]
+    pub index_dim: u32,
+    /// Heads of that choice.
+    #[serde(default)]
+    pub index_heads: u32,
     /// The head reads the embedding table.
     pub tied_embeddings: bool,
     /// Norm vectors per layer.
@@ -85,7 +127,40 @@ pub struct ModelShape {
     pub qk_norm: bool,
     /// Where the row was read.
     pub source: String,
-    keys: Vec<String>,
+    /// False where the row is recalled and was not held against the checkpoint's own file.
+    #[serde(default = "yes")]
+    pub checked: bool,
+    #[serde(default)]
+    pub(crate) keys: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What decides how a model's steps behave: kinds are calibrated and scored apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Every token uses all weights.
+    Dense,
+    /// Tokens choose experts, attention is per head.
+    Experts,
+    /// Attention keeps a shared latent (DeepSeek), with experts as a rule.
+    Latent,
+}
+
+impl Kind {
+    /// All kinds, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Dense, Self::Experts, Self::Latent];
+
+    /// Word for tables and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Experts => "experts",
+            Self::Latent => "latent",
+        }
+    }
 }
 
 /// Parameters by where they are used; their sum rebuilds the published count.
@@ -113,22 +188,52 @@ impl ParamParts {
 }
 
 impl ModelShape {
+    /// Which kind of model this is.
+    pub fn kind(&self) -> Kind {
+        match self.attention {
+            Attention::Mla { .. } => Kind::Latent,
+            Attention::Gqa if self.experts > 0 => Kind::Experts,
+            Attention::Gqa => Kind::Dense,
+        }
+    }
+
+    /// Layers with attention and a KV cache.
+    pub fn cached_layers(&self) -> u32 {
+        if self.attention_layers > 0 { self.attention_layers.min(self.layers) } else { self.layers.saturating_sub(self.state_layers) }
+    }
+
+    /// Layers with a feed-forward part, and those of them with experts.
+    pub fn ffn_and_expert_layers(&self) -> (u32, u32) {
+        let ffn = if self.ffn_layers > 0 { self.ffn_layers.min(self.layers) } else { self.layers };
+        let experts = match (self.experts, self.expert_layers) {
+            (0, _) => 0,
+            (_, 0) => ffn.saturating_sub(self.dense_layers),
+            (_, stated) => stated.min(ffn),
+        };
+        (ffn, experts)
+    }
+
     /// Parameter counts rebuilt from the shape (matrix sizes of the published architectures).
     pub fn param_parts(&self) -> ParamParts {
         let f = f64::from;
-        let expert_layers = if self.experts > 0 { f(self.layers.saturating_sub(self.dense_layers)) } else { 0.0 };
-        let dense_layers = f(self.layers) - expert_layers;
+        let (ffn_layers, expert_layers) = self.ffn_and_expert_layers();
+        let (dense_layers, expert_layers) = (f(ffn_layers - expert_layers), f(expert_layers));
         let dense_width = if self.experts > 0 { f(self.dense_intermediate) } else { f(self.intermediate) };
-        let expert = 3.0 * f(self.hidden) * f(self.intermediate);
+        let matrices = if self.plain_ffn { 2.0 } else { 3.0 };
+        let expert = matrices * f(self.hidden) * f(self.intermediate);
+        let shared = match self.shared_intermediate {
+            0 => f(self.shared_experts) * expert,
+            width => matrices * f(self.hidden) * f(width),
+        };
         let (attention, attention_small) = self.attention_params();
         let norms = f(self.norms_per_layer) * f(self.hidden);
         let routers = expert_layers * f(self.hidden) * f(self.experts);
         let table = f(self.vocab) * f(self.hidden);
         ParamParts {
-            attention: f(self.layers) * attention,
-            dense_ffn: dense_layers * 3.0 * f(self.hidden) * dense_width + expert_layers * f(self.shared_experts) * expert,
+            attention: f(self.cached_layers()) * attention + f(self.state_layers) * plausible(self.state_params),
+            dense_ffn: dense_layers * matrices * f(self.hidden) * dense_width + expert_layers * shared,
             routed_experts: expert_layers * f(self.experts) * expert,
-            small: f(self.layers) * (attention_small + norms) + routers + f(self.hidden),
+            small: f(self.cached_layers()) * attention_small + f(self.layers) * norms + routers + f(self.hidden),
             embedding: table,
             head: if self.tied_embeddings { 0.0 } else { table },
         }
@@ -154,14 +259,18 @@ impl ModelShape {
                 let (query, key) = (heads * head_dim, f(self.kv_heads) * head_dim);
                 let bias = if self.qkv_bias { query + 2.0 * key } else { 0.0 };
                 let norm = if self.qk_norm { 2.0 * head_dim } else { 0.0 };
-                (2.0 * hidden * query + 2.0 * hidden * key, bias + norm)
+                let projections = if self.gated_attention { 3.0 } else { 2.0 };
+                (projections * hidden * query + 2.0 * hidden * key, bias + norm)
             }
             Attention::Mla { latent, rope } => {
                 let (latent, rope, query_latent) = (f(latent), f(rope), f(self.query_latent));
+                let value = if self.value_dim > 0 { f(self.value_dim) } else { head_dim };
                 let query_width = heads * (head_dim + rope);
                 let query = if query_latent > 0.0 { hidden * query_latent + query_latent * query_width } else { hidden * query_width };
-                let key_value = hidden * (latent + rope) + latent * heads * 2.0 * head_dim;
-                (query + key_value + heads * head_dim * hidden, query_latent + latent)
+                let key_value = hidden * (latent + rope) + latent * heads * (head_dim + value);
+                let (index_dim, index_heads) = (f(self.index_dim), f(self.index_heads));
+                let index = query_latent * index_heads * index_dim + hidden * (index_dim + index_heads);
+                (query + key_value + heads * value * hidden + index, query_latent + latent)
             }
         }
     }
@@ -182,9 +291,6 @@ pub fn all() -> &'static [ModelShape] {
 pub fn find(name: &str) -> Option<&'static ModelShape> {
     let last = name.trim().trim_end_matches('/').rsplit(['/', '\\']).next().unwrap_or_default();
     let spelled = words(last);
-    if spelled.iter().any(|word| OTHER_SHAPE.contains(&word.as_str())) {
-        return None;
-    }
     longest_key(&spelled).or_else(|| longest_key(&joined_versions(&spelled)))
 }
 
@@ -214,12 +320,15 @@ const OTHER_SHAPE: [&str; 22] = [
     "dspark",
 ];
 
+/// The most specific key; a word that announces another shape must be part of it (`phi 3 mini`).
 fn longest_key(spelled: &[String]) -> Option<&'static ModelShape> {
     let distilled = spelled.iter().any(|word| word == "distill");
     let keys = all().iter().flat_map(|model| model.keys.iter().map(move |key| (words(key), model)));
-    keys.filter(|(key, _)| contains(spelled, key) && (!distilled || key.iter().any(|word| word == "distill")))
-        .max_by_key(|(key, _)| key.len())
-        .map(|(_, model)| model)
+    let (key, model) = keys
+        .filter(|(key, _)| contains(spelled, key) && (!distilled || key.iter().any(|word| word == "distill")))
+        .max_by_key(|(key, _)| key.len())?;
+    let other = spelled.iter().find(|word| OTHER_SHAPE.contains(&word.as_str()) && !key.contains(word));
+    other.is_none().then_some(model)
 }
 
 /// `llama 3 1 8b` as `llama 3.1 8b`: some registries replace the point.
@@ -290,6 +399,19 @@ mod tests {
                 "openai/gpt-oss-120b",
                 "microsoft/phi-4",
                 "my-team/support-llama-3.3-70b-v12/",
+                "deepseek-ai/DeepSeek-V3.2-Exp",
+                "deepseek-ai/DeepSeek-V2-Lite-Chat",
+                "microsoft/Phi-4-mini-instruct",
+                "microsoft/Phi-3.5-MoE-instruct",
+                "moonshotai/Kimi-K2.5",
+                "MiniMaxAI/MiniMax-M2.5",
+                "zhipuai/GLM-5",
+                "zai-org/GLM-4.5-Air-FP8",
+                "Qwen/Qwen3.5-397B-A17B",
+                "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
+                "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
+                "meta-llama/Llama-4-Maverick-17B-128E-Instruct",
+                "nvidia/DeepSeek-R1-NVFP4",
             ],
             &expect![[r"
                 meta-llama/Llama-3.1-8B-Instruct -> Llama-3.1-8B
@@ -313,6 +435,19 @@ mod tests {
                 openai/gpt-oss-120b -> gpt-oss-120b
                 microsoft/phi-4 -> Phi-4
                 my-team/support-llama-3.3-70b-v12/ -> Llama-3.1-70B
+                deepseek-ai/DeepSeek-V3.2-Exp -> DeepSeek-V3.2
+                deepseek-ai/DeepSeek-V2-Lite-Chat -> DeepSeek-V2-Lite
+                microsoft/Phi-4-mini-instruct -> Phi-4-mini
+                microsoft/Phi-3.5-MoE-instruct -> Phi-3.5-MoE
+                moonshotai/Kimi-K2.5 -> Kimi-K2
+                MiniMaxAI/MiniMax-M2.5 -> MiniMax-M2
+                zhipuai/GLM-5 -> GLM-5
+                zai-org/GLM-4.5-Air-FP8 -> GLM-4.5-Air
+                Qwen/Qwen3.5-397B-A17B -> Qwen3.5-397B-A17B
+                Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8 -> Qwen3-Coder-480B-A35B
+                mistralai/Mistral-Small-3.1-24B-Instruct-2503 -> Mistral-Small-24B
+                meta-llama/Llama-4-Maverick-17B-128E-Instruct -> Llama-4-Maverick
+                nvidia/DeepSeek-R1-NVFP4 -> DeepSeek-V3
             "]],
         );
     }
@@ -324,11 +459,10 @@ mod tests {
                 "tiny-llama",
                 "meta-llama/Llama-3.2-11B-Vision-Instruct",
                 "Qwen/Qwen2.5-VL-7B-Instruct",
-                "deepseek-ai/DeepSeek-V3.2",
-                "deepseek-ai/DeepSeek-V2-Lite",
+                "deepseek-ai/DeepSeek-V4",
                 "someone/DeepSeek-R1-Distill-Yi-34B",
                 "yuhuili/EAGLE3-LLaMA3.1-8B",
-                "microsoft/Phi-4-mini-instruct",
+                "zai-org/GLM-4.5V",
                 "gpt-4",
                 "",
             ],
@@ -336,11 +470,10 @@ mod tests {
                 tiny-llama -> none
                 meta-llama/Llama-3.2-11B-Vision-Instruct -> none
                 Qwen/Qwen2.5-VL-7B-Instruct -> none
-                deepseek-ai/DeepSeek-V3.2 -> none
-                deepseek-ai/DeepSeek-V2-Lite -> none
+                deepseek-ai/DeepSeek-V4 -> none
                 someone/DeepSeek-R1-Distill-Yi-34B -> none
                 yuhuili/EAGLE3-LLaMA3.1-8B -> none
-                microsoft/Phi-4-mini-instruct -> none
+                zai-org/GLM-4.5V -> none
                 gpt-4 -> none
                  -> none
             "]],

@@ -67,7 +67,7 @@ fn ln_factorial(n: f64) -> f64 {
 }
 
 /// Standard normal quantile, error below 5e-4 (Abramowitz and Stegun 26.2.23).
-fn normal_quantile(q: f64) -> f64 {
+pub(crate) fn normal_quantile(q: f64) -> f64 {
     let tail = q.min(1.0 - q).max(1e-300);
     let t = (-2.0 * tail.ln()).sqrt();
     let top = 2.515_517 + t * (0.802_853 + t * 0.010_328);

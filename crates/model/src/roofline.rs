@@ -5,7 +5,7 @@
 //! time are left out on purpose.
 
 use crate::hardware::Gpu;
-use crate::memory::{Dtype, kv_bytes_of_sequence, kv_split, plausible, weight_bytes};
+use crate::memory::{Dtype, kv_bytes_per_token_per_rank, kv_bytes_read_per_rank, plausible, weight_bytes};
 use crate::models::ModelShape;
 
 /// What one step computes.
@@ -87,13 +87,12 @@ pub fn step_work(model: &ModelShape, deployment: Deployment, step: &StepShape) -
     let parts = model.param_parts();
     let layers_active = model.active_param_count() - parts.embedding - parts.head;
     let head = f64::from(model.vocab) * f64::from(model.hidden);
-    let kv_split = kv_split(model, deployment.ranks);
-    let new_kv = kv_bytes_of_sequence(model, deployment.kv, 1.0) * (prefill + decode);
+    let new_kv = kv_bytes_per_token_per_rank(model, deployment.kv, deployment.ranks) * (prefill + decode);
     StepWork {
         linear_flops: 2.0 * (layers_active * (prefill + decode) + head * decode) / ranks,
         attention_flops: decode * attention_flops_per_token(model, context) / ranks,
         weight_bytes: weight_bytes_touched(model, deployment.weights, prefill + decode) / ranks,
-        kv_bytes: (decode * kv_bytes_of_sequence(model, deployment.kv, context) + new_kv) / kv_split,
+        kv_bytes: decode * kv_bytes_read_per_rank(model, deployment.kv, context, deployment.ranks) + new_kv,
     }
 }
 
@@ -113,7 +112,24 @@ pub fn prefill_flops(model: &ModelShape, new_tokens: f64, cached_tokens: f64) ->
     let parts = model.param_parts();
     let layers_active = model.active_param_count() - parts.embedding - parts.head;
     let head = f64::from(model.vocab) * f64::from(model.hidden);
-    2.0 * (layers_active * new + head) + attention_flops_per_token(model, 1.0) * (new * cached + new * new / 2.0)
+    2.0 * (layers_active * new + head) + attention_pairs_flops(model, new, cached)
+}
+
+/// FLOP of causal attention of `new` prompt tokens after `cached` ones: `4 n_q d` per pair that is looked at. Layers with a
+/// window look at `min(c, window)` tokens, a sparse attention at its chosen ones.
+pub(crate) fn attention_pairs_flops(model: &ModelShape, new: f64, cached: f64) -> f64 {
+    let layers = f64::from(model.cached_layers());
+    let windowed = f64::from(model.windowed_layers).min(layers);
+    let chosen = if model.sparse_tokens > 0 { f64::from(model.sparse_tokens) } else { f64::INFINITY };
+    let window = if model.window > 0 { f64::from(model.window).min(chosen) } else { chosen };
+    let per_pair = 4.0 * f64::from(model.heads) * f64::from(model.head_dim);
+    per_pair * ((layers - windowed) * pairs(new, cached, chosen) + windowed * pairs(new, cached, window))
+}
+
+/// Sum over `new` tokens of the tokens each looks back at, at most `limit`.
+fn pairs(new: f64, cached: f64, limit: f64) -> f64 {
+    let growing = (limit - cached).clamp(0.0, new);
+    growing * cached + growing * growing / 2.0 + if limit.is_finite() { (new - growing) * limit } else { 0.0 }
 }
 
 /// Lower bound of prefilling one prompt, `None` when the device's rate for the format is unknown.
@@ -151,7 +167,7 @@ pub fn peak_flops(gpu: &Gpu, weights: Dtype) -> Option<f64> {
 }
 
 /// Bytes of weights that `tokens` tokens touch in one step: all but the embedding table, experts by chance.
-fn weight_bytes_touched(model: &ModelShape, dtype: Dtype, tokens: f64) -> f64 {
+pub(crate) fn weight_bytes_touched(model: &ModelShape, dtype: Dtype, tokens: f64) -> f64 {
     if tokens <= 0.0 {
         return 0.0;
     }
@@ -164,10 +180,12 @@ fn weight_bytes_touched(model: &ModelShape, dtype: Dtype, tokens: f64) -> f64 {
 }
 
 /// `4 L n_q d` per token of context, with windows.
-fn attention_flops_per_token(model: &ModelShape, context: f64) -> f64 {
-    let windowed = f64::from(model.windowed_layers.min(model.layers));
-    let seen = if model.window > 0 { context.min(f64::from(model.window)) } else { context };
-    4.0 * f64::from(model.heads) * f64::from(model.head_dim) * ((f64::from(model.layers) - windowed) * context + windowed * seen)
+pub(crate) fn attention_flops_per_token(model: &ModelShape, context: f64) -> f64 {
+    let cached = f64::from(model.cached_layers());
+    let windowed = f64::from(model.windowed_layers).min(cached);
+    let chosen = if model.sparse_tokens > 0 { context.min(f64::from(model.sparse_tokens)) } else { context };
+    let seen = if model.window > 0 { chosen.min(f64::from(model.window)) } else { chosen };
+    4.0 * f64::from(model.heads) * f64::from(model.head_dim) * ((cached - windowed) * chosen + windowed * seen)
 }
 
 #[cfg(test)]

@@ -2,7 +2,12 @@
 //!
 //! Closed forms for independent acceptance (Leviathan, Kalman, Matias, ICML 2023); measured speedups of the same paper
 //! differ from them by 18 % in the mean. With a batch the verifying step costs more than a plain one, so gains shrink
-//! with load: [`speedup`] takes the step times of the user's own step law. Trees and adaptive lengths are left out.
+//! with load: [`speedup`] takes the step times of the user's own step law, [`at_load`] those of the step function. Trees
+//! and adaptive lengths are left out.
+
+mod at_load;
+
+pub use at_load::{AtLoad, MOST_DRAFTS, at_load, best_depth, one_acceptance_describes, speedup_at, tokens_by_position};
 
 /// Tokens per verifying step, `(1 - a^(k+1)) / (1 - a)`; `a` is clamped to 0..1.
 pub fn expected_tokens(acceptance: f64, drafts: u32) -> f64 {

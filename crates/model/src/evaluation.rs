@@ -1,0 +1,245 @@
+//! How good the predictions are: measured runs in, tables out.
+//!
+//! Every figure is on models left out: to score one model, the coefficients are fitted on the other models of its kind,
+//! and so are the stated ranges. Rows of which model, device or deployment cannot be told are listed with the reason and
+//! never guessed. Times to the first token are scored as well, but they hold the load generator's ramp and its queue.
+
+mod published_runs;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use published_runs::{MOST_BYTES, MOST_ROWS, ReadError, Runs, Skipped, read};
+pub use tables::text;
+
+use crate::calibration::{Calibration, Lever, Observation, Origin, calibrate, pairs};
+use crate::models::Kind;
+use crate::prediction::Solution;
+
+/// Errors of one set of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Errors {
+    /// Rows.
+    pub rows: usize,
+    /// Median of |predicted / measured - 1|.
+    pub median_frac: f64,
+    /// Nine in ten are at most this.
+    pub p90_frac: f64,
+    /// Median of predicted / measured: above 1 the forecast is slow.
+    pub bias: f64,
+    /// Share of outcomes inside the stated range.
+    pub covered_frac: f64,
+}
+
+/// One kind of model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KindScore {
+    /// Dense, experts or latent.
+    pub kind: Kind,
+    /// Prefill and decode apart.
+    pub disaggregated: bool,
+    /// Rows faster than the bound.
+    pub below_bound: usize,
+    /// TPOT over all rows.
+    pub tpot: Errors,
+    /// TTFT over all rows that have it.
+    pub ttft: Errors,
+    /// TPOT by model.
+    pub by_model: BTreeMap<String, Errors>,
+    /// TPOT by device and engine.
+    pub by_system: BTreeMap<String, Errors>,
+    /// Ratios by lever.
+    pub levers: Vec<LeverScore>,
+}
+
+/// Ratios of one lever: pairs of runs that differ in it alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeverScore {
+    /// The lever.
+    pub lever: Lever,
+    /// Pairs.
+    pub pairs: usize,
+    /// Median measured ratio.
+    pub measured: f64,
+    /// Errors of the predicted ratio.
+    pub errors: Errors,
+    /// Share of pairs whose direction was right; a measured move below [`NO_MOVE`] has none.
+    pub sign_right_frac: f64,
+    /// Share of pairs for which the range states a direction.
+    pub sign_stated_frac: f64,
+    /// Share of those for which it was right.
+    pub stated_right_frac: f64,
+}
+
+/// A measured move smaller than this has no direction: repeated runs differ as much.
+pub const NO_MOVE: f64 = 0.02;
+
+/// All scores of one file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scores {
+    /// By kind and mode.
+    pub kinds: Vec<KindScore>,
+    /// Rows that were not scored, with the reason and how often.
+    pub skipped: BTreeMap<String, usize>,
+    /// Rows read as something else than they say, with the reason and how often.
+    pub assumed: BTreeMap<String, usize>,
+    /// Rows of the file.
+    pub row_count: usize,
+}
+
+/// Scores `runs` on models left out.
+pub fn evaluate(runs: &Runs) -> Scores {
+    let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
+    for row in &runs.skipped {
+        *skipped.entry(row.reason.clone()).or_default() += 1;
+    }
+    let mut kinds = Vec::new();
+    for kind in Kind::ALL {
+        let forecasts = forecasts(runs.observations.iter().filter(|row| row.kind == kind), &mut skipped);
+        for disaggregated in [false, true] {
+            let rows: Vec<&Forecast> = forecasts.iter().filter(|row| row.run.disaggregated == disaggregated).collect();
+            if !rows.is_empty() {
+                kinds.push(score(kind, disaggregated, &rows));
+            }
+        }
+    }
+    Scores { kinds, skipped, assumed: runs.assumed.clone(), row_count: runs.row_count }
+}
+
+/// A row beside what a calibration without its model says.
+struct Forecast<'a> {
+    run: &'a Observation,
+    solution: Solution,
+    calibration: std::rc::Rc<Calibration>,
+}
+
+impl Forecast<'_> {
+    fn ttft_s(&self) -> f64 {
+        self.solution.prefill_s + self.solution.queue_s
+    }
+}
+
+/// Leaves each model out once. Fits see runs with prefill and decode together; where there are none, those apart. A model
+/// that is alone of its kind is not scored, since there is nothing to fit.
+fn forecasts<'a>(rows: impl Iterator<Item = &'a Observation>, skipped: &mut BTreeMap<String, usize>) -> Vec<Forecast<'a>> {
+    let rows: Vec<&Observation> = rows.collect();
+    let models: BTreeSet<&str> = rows.iter().map(|row| row.model.as_str()).collect();
+    let mut forecasts = Vec::with_capacity(rows.len());
+    for model in models {
+        let others: Vec<&Observation> = rows.iter().copied().filter(|row| row.model != model && !row.disaggregated).collect();
+        let own: Vec<&Observation> = rows.iter().copied().filter(|row| row.model == model).collect();
+        match calibrate(&others, Origin::Published) {
+            Ok(calibration) => {
+                let calibration = std::rc::Rc::new(calibration);
+                forecasts.extend(own.into_iter().map(|run| Forecast {
+                    run,
+                    solution: run.closed.solve(&calibration.coefficients),
+                    calibration: std::rc::Rc::clone(&calibration),
+                }));
+            }
+            Err(few) => *skipped.entry(format!("no other model of its kind to fit on ({few})")).or_default() += own.len(),
+        }
+    }
+    forecasts
+}
+
+fn score(kind: Kind, disaggregated: bool, rows: &[&Forecast]) -> KindScore {
+    let tpot = |row: &&Forecast| Outcome {
+        predicted: row.solution.tpot_s,
+        measured: row.run.tpot_s,
+        covered: row.calibration.tpot.around(row.solution.tpot_s, row.run.bound_s).contains(row.run.tpot_s),
+    };
+    let ttft = |row: &&Forecast| {
+        let (measured, predicted) = (row.run.ttft_s?, row.ttft_s());
+        Some(Outcome { predicted, measured, covered: row.calibration.ttft.around(predicted, 0.0).contains(measured) })
+    };
+    let split = |name: &dyn Fn(&Forecast) -> String| {
+        let mut groups: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
+        for row in rows {
+            groups.entry(name(row)).or_default().push(tpot(row));
+        }
+        groups.into_iter().map(|(name, outcomes)| (name, errors(&outcomes))).collect()
+    };
+    KindScore {
+        kind,
+        disaggregated,
+        below_bound: rows.iter().filter(|row| row.run.tpot_s < row.run.bound_s).count(),
+        tpot: errors(&rows.iter().map(tpot).collect::<Vec<_>>()),
+        ttft: errors(&rows.iter().filter_map(ttft).collect::<Vec<_>>()),
+        by_model: split(&|row| row.run.model.clone()),
+        by_system: split(&|row| format!("{} {}", row.run.gpu, row.run.engine)),
+        levers: lever_scores(rows),
+    }
+}
+
+/// One figure, forecast and measured.
+struct Outcome {
+    predicted: f64,
+    measured: f64,
+    covered: bool,
+}
+
+fn errors(outcomes: &[Outcome]) -> Errors {
+    let sorted = |values: &dyn Fn(&Outcome) -> f64| {
+        let mut values: Vec<f64> = outcomes.iter().map(values).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let ratios = sorted(&|outcome| outcome.predicted / outcome.measured);
+    let sizes = sorted(&|outcome| (outcome.predicted / outcome.measured - 1.0).abs());
+    let covered = outcomes.iter().filter(|outcome| outcome.covered).count();
+    Errors {
+        rows: outcomes.len(),
+        median_frac: quantile(&sizes, 0.5),
+        p90_frac: quantile(&sizes, 0.9),
+        bias: quantile(&ratios, 0.5),
+        covered_frac: share(covered, outcomes.len()),
+    }
+}
+
+fn lever_scores(rows: &[&Forecast]) -> Vec<LeverScore> {
+    let runs: Vec<&Observation> = rows.iter().map(|row| row.run).collect();
+    let all = pairs(&runs);
+    let mut scores = Vec::new();
+    for lever in Lever::SCORED {
+        let (mut outcomes, mut right, mut stated, mut stated_right) = (Vec::new(), 0, 0, 0);
+        for pair in all.iter().filter(|pair| pair.lever == lever) {
+            let (before, after) = (rows[pair.before], rows[pair.after]);
+            let predicted = after.solution.tpot_s / before.solution.tpot_s;
+            let measured = after.run.tpot_s / before.run.tpot_s;
+            let range = after.calibration.levers.of(lever).around(predicted, 0.0);
+            let no_move = (measured - 1.0).abs() < NO_MOVE;
+            let sign_right = no_move || (predicted > 1.0) == (measured > 1.0);
+            right += usize::from(sign_right);
+            if !range.contains(1.0) {
+                stated += 1;
+                stated_right += usize::from(sign_right);
+            }
+            outcomes.push(Outcome { predicted, measured, covered: range.contains(measured) });
+        }
+        if !outcomes.is_empty() {
+            let mut measured: Vec<f64> = outcomes.iter().map(|outcome| outcome.measured).collect();
+            measured.sort_by(f64::total_cmp);
+            scores.push(LeverScore {
+                lever,
+                pairs: outcomes.len(),
+                measured: quantile(&measured, 0.5),
+                errors: errors(&outcomes),
+                sign_right_frac: share(right, outcomes.len()),
+                sign_stated_frac: share(stated, outcomes.len()),
+                stated_right_frac: share(stated_right, stated),
+            });
+        }
+    }
+    scores
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
+}
+
+/// The value that a share `q` of sorted values does not exceed, NaN without values.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let at = ((sorted.len() as f64 * q).ceil() as usize).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,85 @@
+//! The scores as text: what a reader needs to trust or reject the predictions.
+
+use super::{Errors, KindScore, LeverScore, Scores};
+
+/// All tables.
+pub fn text(scores: &Scores) -> String {
+    let scored: usize = scores.kinds.iter().map(|kind| kind.tpot.rows).sum();
+    let mut out = format!(
+        "{} rows, {scored} scored. Each model is predicted by coefficients fitted on the other models of its kind.\n\n",
+        scores.row_count
+    );
+    out.push_str("Time per output token            rows  below bound  median    p90  predicted/measured  in stated range\n");
+    for kind in &scores.kinds {
+        out.push_str(&line(&title(kind), &kind.tpot, Some(kind.below_bound)));
+        for (model, errors) in &kind.by_model {
+            out.push_str(&line(&format!("  {model}"), errors, None));
+        }
+    }
+    out.push_str("\nTime per output token by device and engine\n");
+    for kind in &scores.kinds {
+        for (system, errors) in &kind.by_system {
+            out.push_str(&line(&format!("{} {system}", title(kind)), errors, None));
+        }
+    }
+    out.push_str("\nTime to first token, ramp and queue of the load generator included\n");
+    for kind in scores.kinds.iter().filter(|kind| kind.ttft.rows > 0) {
+        out.push_str(&line(&title(kind), &kind.ttft, None));
+    }
+    out.push_str("\nRatio of two runs                pairs  measured  median    p90  sign right  sign stated  right if stated  in range\n");
+    for kind in &scores.kinds {
+        for lever in &kind.levers {
+            out.push_str(&lever_line(&title(kind), lever));
+        }
+    }
+    out.push_str(&counts("Read as something else than stated", &scores.assumed));
+    out.push_str(&counts("Not scored", &scores.skipped));
+    out
+}
+
+fn title(kind: &KindScore) -> String {
+    let mode = if kind.disaggregated { ", decode apart" } else { "" };
+    format!("{}{mode}", kind.kind.word())
+}
+
+fn line(name: &str, errors: &Errors, below_bound: Option<usize>) -> String {
+    let below = below_bound.map_or(String::new(), |rows| format!("{rows} ({})", percent(rows as f64 / errors.rows as f64)));
+    format!(
+        "{name:<32} {:>4}  {below:>11} {:>7} {:>6}  {:>18.2}  {:>15}\n",
+        errors.rows,
+        percent(errors.median_frac),
+        percent(errors.p90_frac),
+        errors.bias,
+        percent(errors.covered_frac),
+    )
+}
+
+fn lever_line(kind: &str, score: &LeverScore) -> String {
+    format!(
+        "{:<32} {:>5} {:>9.2} {:>7} {:>6} {:>11} {:>12} {:>16} {:>9}\n",
+        format!("{kind}: {}", score.lever.words()),
+        score.pairs,
+        score.measured,
+        percent(score.errors.median_frac),
+        percent(score.errors.p90_frac),
+        percent(score.sign_right_frac),
+        percent(score.sign_stated_frac),
+        percent(score.stated_right_frac),
+        percent(score.errors.covered_frac),
+    )
+}
+
+fn counts(title: &str, rows: &std::collections::BTreeMap<String, usize>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{title}\n");
+    for (reason, count) in rows {
+        out.push_str(&format!("{count:>6}  {reason}\n"));
+    }
+    out
+}
+
+fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "-".to_owned() }
+}
