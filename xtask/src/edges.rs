@@ -8,6 +8,7 @@ use crate::workspace::metadata;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &[]),
     ("model", &[]),
+    ("simulate", &["model"]),
     ("ingest", &["capture"]),
     ("analysis", &["capture", "model"]),
     ("report", &["analysis", "capture"]),

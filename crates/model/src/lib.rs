@@ -8,10 +8,13 @@
 //! Units: seconds, bytes, tokens and FLOP as `f64`; GB are 1e9 bytes; peaks are dense, never sparse.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod batching;
 pub mod collectives;
+pub mod fragmentation;
 pub mod hardware;
 pub mod memory;
 pub mod models;
+pub mod prefix_reuse;
 pub mod queueing;
 pub mod roofline;
 pub mod speculation;

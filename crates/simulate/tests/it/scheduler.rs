@@ -1,0 +1,135 @@
+//! The scheduler's rules on loads small enough to follow by hand. Steps cost 10 ms, plus 1 ms per decoding sequence, plus
+//! 10 us per prompt token.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use simulate::config::{ConfigError, EngineConfig, Policy, Speculation, SystemConfig};
+use simulate::cost::LinearCost;
+use simulate::engine::observe::{Observer, StepReport};
+use simulate::{Request, Workload, simulate, simulate_with};
+
+const LAW: LinearCost = LinearCost { a_s: 0.010, b_s: 0.001, c_s: 10e-6, d_s: 0.0, e_s: 0.0 };
+const MS: i64 = 1_000_000;
+
+fn engine() -> EngineConfig {
+    EngineConfig { max_num_seqs: 4, max_num_batched_tokens: 100, ..EngineConfig::vllm(100) }
+}
+
+/// Arrival in ms, prompt, output.
+fn workload(requests: &[(i64, u32, u32)]) -> Workload {
+    Workload::new(requests.iter().map(|&(at_ms, prompt, output)| Request::new(at_ms * MS, prompt, output)).collect())
+}
+
+#[derive(Default)]
+struct Log(String);
+
+impl Observer for Log {
+    fn step(&mut self, report: &StepReport) {
+        let (start, end) = (report.start_ns as f64 / 1e6, report.end_ns as f64 / 1e6);
+        let gate = report.gate.map_or(String::new(), |gate| format!(" {gate:?}"));
+        let steps = if report.steps > 1 { format!(" x{}", report.steps) } else { String::new() };
+        writeln!(
+            self.0,
+            "{start:.2}-{end:.2}{steps}: decode {} prefill {} free {} waiting {}{gate}",
+            report.decode_seqs, report.prefill_tokens, report.free_blocks, report.waiting
+        )
+        .unwrap();
+    }
+}
+
+fn check(engine: EngineConfig, workload: &Workload, expected: &Expect) {
+    let mut log = Log::default();
+    let outcome = simulate_with(workload, &SystemConfig::single(engine), &LAW, &mut log).unwrap();
+    for (at, row) in outcome.rows.iter().enumerate() {
+        let ms = |ns: i64| if ns == i64::MIN { "never".to_string() } else { format!("{:.2}", ns as f64 / 1e6) };
+        writeln!(
+            log.0,
+            "#{at} {:?}: admitted {} first {} last {} cached {} preempted {}",
+            row.state,
+            ms(row.admitted_ns),
+            ms(row.first_token_ns),
+            ms(row.last_token_ns),
+            row.cached_tokens,
+            row.preemptions
+        )
+        .unwrap();
+    }
+    expected.assert_eq(&log.0);
+}
+
+#[test]
+fn long_prompts_come_in_chunks_behind_decode() {
+    check(engine(), &workload(&[(0, 20, 6), (1, 250, 2)]), &expect![[""]]);
+}
+
+#[test]
+fn without_chunks_a_prompt_waits_for_a_whole_step() {
+    let whole = EngineConfig { chunked_prefill: false, max_num_batched_tokens: 300, ..engine() };
+    check(whole, &workload(&[(0, 20, 4), (1, 250, 2), (1, 100, 2), (2, 400, 2)]), &expect![[""]]);
+}
+
+#[test]
+fn seats_hold_requests_out() {
+    let two = EngineConfig { max_num_seqs: 2, ..engine() };
+    check(two, &workload(&[(0, 10, 3), (0, 10, 5), (0, 10, 2), (5, 10, 2)]), &expect![[""]]);
+}
+
+/// Six blocks of 16: two requests grow to 64 tokens each and do not fit together.
+#[test]
+fn the_last_admitted_is_preempted_and_finds_its_blocks() {
+    let small = EngineConfig { kv_blocks: 6, ..engine() };
+    check(small, &workload(&[(0, 30, 34), (0, 30, 34)]), &expect![[""]]);
+}
+
+#[test]
+fn the_least_important_is_preempted() {
+    let small = EngineConfig { kv_blocks: 6, policy: Policy::Priority, ..engine() };
+    let workload = workload(&[(0, 30, 34), (0, 30, 34)]).with_priorities(|at| -(at as i32));
+    check(small, &workload, &expect![[""]]);
+}
+
+#[test]
+fn all_drafts_accepted_or_none() {
+    let drafting = |share: f64| EngineConfig {
+        speculation: Some(Speculation { acceptance: vec![share; 3], draft_step_ns: 2 * MS, draft_seq_ns: 0 }),
+        ..engine()
+    };
+    check(drafting(1.0), &workload(&[(0, 10, 10)]), &expect![[""]]);
+    check(drafting(0.0), &workload(&[(0, 10, 4)]), &expect![[""]]);
+}
+
+#[test]
+fn the_host_hides_behind_the_device_or_adds_up() {
+    let host = |async_scheduling, host_step_ns| EngineConfig { async_scheduling, host_step_ns, ..engine() };
+    let last = |engine| simulate(&workload(&[(0, 10, 11)]), &SystemConfig::single(engine), &LAW).unwrap().rows[0].last_token_ns;
+    let plain = last(host(true, 0));
+    assert_eq!(last(host(true, 5 * MS)), plain);
+    assert_eq!(last(host(false, 5 * MS)), plain + 11 * 5 * MS);
+    assert_eq!(last(host(true, 30 * MS)), 11 * 30 * MS, "bound by the host");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let error = |engine: EngineConfig| simulate(&workload(&[(0, 1, 1)]), &SystemConfig::single(engine), &LAW).unwrap_err();
+    let no_seats = error(EngineConfig { max_num_seqs: 0, ..engine() });
+    assert_eq!(no_seats, ConfigError { field: "engine.max_num_seqs", expected: "at least 1", found: "0".to_string() });
+    assert_eq!(error(EngineConfig { kv_blocks: 0, ..engine() }).to_string(), "`engine.kv_blocks`: expected at least 1, found 0");
+}
+
+#[test]
+fn a_step_limit_cuts_the_run_and_says_so() {
+    let config = SystemConfig { step_limit: 3, ..SystemConfig::single(engine()) };
+    let outcome = simulate(&workload(&[(0, 10, 1000)]), &config, &LAW).unwrap();
+    assert!(outcome.is_cut && outcome.summary(&workload(&[(0, 10, 1000)])).done == 0);
+    let none = simulate(&workload(&[]), &SystemConfig::single(engine()), &LAW).unwrap();
+    assert!(none.rows.is_empty() && !none.is_cut);
+    let forever = LinearCost { a_s: f64::INFINITY, ..LAW };
+    let outcome = simulate(
+        &workload(&[(0, 10, u32::MAX / 2)]),
+        &SystemConfig { step_limit: 10_000_000, ..SystemConfig::single(EngineConfig::vllm(u32::MAX)) },
+        &forever,
+    )
+    .unwrap();
+    assert!(outcome.is_cut || outcome.summary(&workload(&[(0, 10, 1000)])).done == 0);
+}
