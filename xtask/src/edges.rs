@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["capture", "model"]),
     ("report", &["analysis", "capture"]),
     ("live", &["capture", "ingest", "model"]),
-    ("cli", &["capture", "ingest", "model", "analysis", "report", "live"]),
+    ("cli", &["capture", "ingest", "model", "simulate", "analysis", "report", "live"]),
     ("xtask", &["capture", "ingest", "model", "analysis", "report", "live"]),
 ];
 

@@ -37,6 +37,7 @@ pub struct Speculation {
 
 /// One engine, after the names of vLLM's settings.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent setting of the engine")]
 pub struct EngineConfig {
     /// Seats: requests that may run together.
     pub max_num_seqs: u32,
@@ -276,7 +277,7 @@ const MOST_DEPTH: usize = 64;
 /// Longest single delay, nanoseconds: one day.
 const LONGEST_NS: i64 = 86_400_000_000_000;
 
-fn refuse<T>(field: &'static str, expected: &'static str, found: impl ToString) -> Result<T, ConfigError> {
+fn refuse<T>(field: &'static str, expected: &'static str, found: impl std::fmt::Display) -> Result<T, ConfigError> {
     Err(ConfigError { field, expected, found: found.to_string() })
 }
 

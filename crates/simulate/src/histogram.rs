@@ -30,7 +30,7 @@ fn bucket(ns: i64) -> usize {
 /// Middle of a bucket, nanoseconds.
 fn middle(at: usize) -> i64 {
     let (power, cut) = (at as u32 / CUTS, at as u32 % CUTS);
-    if power < 2 { at as i64 } else { (i64::from(cut + CUTS) << (power - 1)) + (1i64 << (power - 1)) / 2 }
+    if power < 2 { i64::from(at as u32) } else { (i64::from(cut + CUTS) << (power - 1)) + (1i64 << (power - 1)) / 2 }
 }
 
 impl Histogram {

@@ -84,7 +84,7 @@ fn growths(rows: &[Row], span_ns: i64) -> (i64, i64) {
     let (half_ns, end_ns) = (first_ns + span_ns / 2, first_ns + span_ns);
     let is_in = |row: &Row, left_ns: i64, at_ns: i64| row.arrival_ns <= at_ns && (left_ns == NEVER || left_ns > at_ns);
     let count = |at_ns: i64, left: fn(&Row) -> i64| {
-        rows.iter().filter(|row| row.state != State::Rejected && is_in(row, left(row), at_ns)).count() as i64
+        rows.iter().filter(|row| row.state != State::Rejected && is_in(row, left(row), at_ns)).map(|_| 1i64).sum::<i64>()
     };
     let growth = |left: fn(&Row) -> i64| count(end_ns, left) - count(half_ns, left);
     (growth(|row| row.admitted_ns), growth(|row| row.client_last_ns))

@@ -91,6 +91,7 @@ impl Workload {
     }
 
     /// The same requests `factor` times as fast. A factor that is not positive and finite changes nothing.
+    #[must_use]
     pub fn faster(mut self, factor: f64) -> Self {
         if factor.is_finite() && factor > 0.0 {
             for request in &mut self.requests {
@@ -101,6 +102,7 @@ impl Workload {
     }
 
     /// The same requests with priorities by their index in order of arrival.
+    #[must_use]
     pub fn with_priorities(mut self, priority: impl Fn(usize) -> i32) -> Self {
         for (at, request) in self.requests.iter_mut().enumerate() {
             request.priority = priority(at);

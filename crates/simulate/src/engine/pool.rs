@@ -134,12 +134,11 @@ impl Pool {
             left -= taken;
             let (content, rest) = (run.content, run.count);
             match content {
-                Content::Nothing => {}
                 Content::Group(group) => self.groups[group as usize].present = rest,
                 Content::Parked(request) if rest == 0 && taken > 0 => {
                     self.parked.remove(&request);
                 }
-                Content::Parked(_) => {}
+                Content::Nothing | Content::Parked(_) => {}
             }
             if rest == 0 {
                 self.hollow -= usize::from(taken == 0);

@@ -179,7 +179,7 @@ impl Replica {
         // A preempted request computes its answer so far again, as one more prompt.
         let longest = u64::from(prompt) + u64::from(output) - 1;
         let fits_a_step = engine.chunked_prefill || longest <= u64::from(engine.max_num_batched_tokens);
-        blocks <= u64::from(self.pool.total()) && fits_a_step && tokens <= u64::from(u32::MAX)
+        blocks <= u64::from(self.pool.total()) && fits_a_step && u32::try_from(tokens).is_ok()
     }
 
     /// Runs steps as far as `leave` allows and `steps_left` lasts.

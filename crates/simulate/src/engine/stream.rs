@@ -91,8 +91,8 @@ mod tests {
         let mut stream = Stream::new(&Delivery { burst_tokens: 4, ..Delivery::default() });
         assert_eq!(stream.step(0, 10, 1), 10);
         stream.join(0);
-        for step in 1..=9 {
-            stream.step(step, 10 + 10 * step as i64, 1);
+        for step in 1..=9u8 {
+            stream.step(u64::from(step), 10 + 10 * i64::from(step), 1);
         }
         stream.leave(0, 9);
         // Ten tokens: the first, two chunks of four, and one left over.

@@ -5,16 +5,20 @@
 //! over each one's own decode), with which context, and which prompts were computed. So each row is one equation
 //! `last - first = a steps + b sum(sequences) + c sum(prompt tokens) + d sum(context)`, and as many as there are requests
 //! give the four coefficients: least squares of relative errors, none below its floor, outliers weighed down (Huber).
-//! The time from the first scheduling to the first token is a second, coarser equation and gets little weight: it
+//! Each second of the gauges is a further equation: with `B` running and `G` tokens made, `G / B` steps took the second.
+//! Where the cache was full, requests were preempted and their own times hold pauses; there the gauges count alone, and
+//! the rows as little as the following. The time from the first scheduling to the first token is a second, coarser equation and gets little weight: it
 //! matters where prompts were too rare between tokens to show their price.
 //!
-//! Preempted requests stood still for a while and are outliers. With several replicas each is taken to have its share.
+//! With several replicas each is taken to have its share.
 
-use super::measured::{MeasuredRequest, MeasuredRun};
+use super::measured::{Gauge, MeasuredRequest, MeasuredRun};
 use crate::cost::LinearCost;
 
-/// Weight of an equation about the first token, next to 1 for one about all others.
-const FIRST_TOKEN_WEIGHT: f64 = 0.02;
+/// Weight of coarse equations, next to 1 for the others: first tokens, and rows with pauses.
+const COARSE_WEIGHT: f64 = 0.02;
+/// A cache this full, in percent, preempts.
+const FULL_KV_PCT: f64 = 95.0;
 /// Rounds of reweighting.
 const ROUNDS: usize = 12;
 /// Equations at most; rows beyond are thinned out evenly, since each looks at all others.
@@ -54,14 +58,13 @@ pub fn calibrate(run: &MeasuredRun, floors: Floors) -> Option<Calibration> {
         return None;
     }
     let first: Vec<(Terms, f64)> = chosen().filter(|row| row.first_ns > row.scheduled_ns).map(|row| first_equation(row, run)).collect();
+    let gauge: Vec<(Terms, f64)> = run.gauges.windows(2).filter_map(|pair| gauge_equation(pair, run)).collect();
+    let has_pauses = run.gauges.iter().any(|gauge| gauge.kv_pct >= FULL_KV_PCT) && gauge.len() >= 8;
+    let kinds = [(&decode, if has_pauses { COARSE_WEIGHT } else { 1.0 }), (&gauge, 1.0), (&first, COARSE_WEIGHT)];
     let mut equations: Vec<Equation> = Vec::new();
-    equations.extend(decode.iter().map(|&(terms, time_s)| Equation { terms, time_s, trust: 1.0, weight: 1.0 }));
-    equations.extend(first.iter().map(|&(terms, time_s)| Equation {
-        terms,
-        time_s,
-        trust: FIRST_TOKEN_WEIGHT,
-        weight: FIRST_TOKEN_WEIGHT,
-    }));
+    for (kind, (rows, trust)) in kinds.into_iter().enumerate() {
+        equations.extend(rows.iter().map(|&(terms, time_s)| Equation { terms, time_s, kind, trust, weight: trust }));
+    }
     let mut law = floor;
     for _ in 0..ROUNDS {
         law = solve_above(&equations, floor)?;
@@ -73,9 +76,29 @@ pub fn calibrate(run: &MeasuredRun, floors: Floors) -> Option<Calibration> {
     Some(Calibration { cost, median_error_frac: errors[errors.len() / 2], request_count: decode.len() })
 }
 
+/// One second between two gauges, those around it averaged; nothing where hardly anybody ran. The context is what the rows
+/// had in the cache then.
+fn gauge_equation(pair: &[Gauge], run: &MeasuredRun) -> Option<(Terms, f64)> {
+    let [before, gauge] = pair else { return None };
+    let share = 1.0 / f64::from(run.settings.replicas.max(1));
+    let seqs = f64::midpoint(before.running, gauge.running) * share;
+    let span_s = gauge.at_s - before.at_s;
+    if seqs < 4.0 || gauge.output_per_s <= 0.0 || span_s <= 0.0 || gauge.running < before.running / 2.0 {
+        return None;
+    }
+    let made = gauge.output_per_s * span_s * share;
+    let middle_ns = ((gauge.at_s - span_s / 2.0) * 1e9) as i64;
+    let running = || run.requests.iter().filter(|row| row.first_ns <= middle_ns && row.last_ns > middle_ns);
+    let held: f64 = running().map(|row| f64::from(row.prompt_tokens) + made_at(row, middle_ns)).sum();
+    // Preempted requests are among the rows and hold nothing: the mean context counts, not the sum.
+    let context = held / running().count().max(1) as f64;
+    Some(([made / seqs, made, gauge.prompt_per_s * span_s * share, made * context], span_s))
+}
+
 struct Equation {
     terms: Terms,
     time_s: f64,
+    kind: usize,
     trust: f64,
     weight: f64,
 }
@@ -103,7 +126,7 @@ fn decode_equation(row: &MeasuredRequest, run: &MeasuredRun) -> (Terms, f64) {
     for other in &run.requests {
         let (before, after) = (made_at(other, row.first_ns), made_at(other, row.last_ns));
         seqs += after - before;
-        context += (after - before) * (f64::from(other.prompt_tokens) + (before + after) / 2.0);
+        context += (after - before) * (f64::from(other.prompt_tokens) + f64::midpoint(before, after));
         if other.first_ns > row.first_ns && other.first_ns <= row.last_ns {
             prompt += f64::from(other.prompt_tokens);
         }
@@ -134,13 +157,13 @@ fn first_equation(row: &MeasuredRequest, run: &MeasuredRun) -> (Terms, f64) {
 /// Weighs down what is further off than 1.5 times the typical error of its kind.
 fn reweigh(equations: &mut [Equation], law: &Terms) {
     let error = |equation: &Equation| (dot(&equation.terms, law) / equation.time_s - 1.0).abs();
-    for trust in [1.0, FIRST_TOKEN_WEIGHT] {
-        let errors = sorted(equations.iter().filter(|equation| equation.trust == trust).map(error));
+    for kind in 0..3 {
+        let errors = sorted(equations.iter().filter(|equation| equation.kind == kind).map(error));
         let Some(&median) = errors.get(errors.len() / 2) else { continue };
         let limit = 1.5 * 1.4826 * median;
-        for equation in equations.iter_mut().filter(|equation| equation.trust == trust) {
+        for equation in equations.iter_mut().filter(|equation| equation.kind == kind) {
             let off = error(equation);
-            equation.weight = if off > limit { trust * limit / off } else { trust };
+            equation.weight = if off > limit { equation.trust * limit / off } else { equation.trust };
         }
     }
 }

@@ -50,6 +50,10 @@ pub struct Gauge {
     pub waiting: f64,
     /// KV cache in use, percent; 0 throughout means that it was not exported.
     pub kv_pct: f64,
+    /// Prompt tokens per second.
+    pub prompt_per_s: f64,
+    /// Output tokens per second.
+    pub output_per_s: f64,
 }
 
 /// Settings that decide what the scheduler may do.
@@ -175,6 +179,9 @@ fn read_requests(text: &str) -> Result<Vec<MeasuredRequest>, RunError> {
     Ok(requests)
 }
 
+/// Columns of the gauge series.
+const FIELDS: [&str; 6] = ["t", "running", "waiting", "kv_cache_pct", "prompt_throughput", "gen_throughput"];
+
 fn read_gauges(text: &str) -> Result<Vec<Gauge>, RunError> {
     const FILE: &str = "timeseries.csv";
     let mut lines = text.lines().enumerate();
@@ -182,19 +189,21 @@ fn read_gauges(text: &str) -> Result<Vec<Gauge>, RunError> {
     let place = |field: &'static str| {
         header.iter().position(|name| *name == field).ok_or_else(|| refuse(FILE, 0, field, "a column of this name", &header.join(",")))
     };
-    let places =
-        [("t", place("t")?), ("running", place("running")?), ("waiting", place("waiting")?), ("kv_cache_pct", place("kv_cache_pct")?)];
+    let mut places = FIELDS.map(|field| (field, 0));
+    for (field, at) in &mut places {
+        *at = place(field)?;
+    }
     let mut gauges = Vec::new();
     for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()).take(MOST_ROWS) {
         let cells: Vec<&str> = line.split(',').collect();
-        let mut values = [0.0; 4];
+        let mut values = [0.0; FIELDS.len()];
         for (value, (field, place)) in values.iter_mut().zip(places) {
             let cell = cells.get(place).copied().unwrap_or_default();
             let number = cell.trim().parse::<f64>().ok().filter(|number| number.is_finite());
             *value = number.ok_or_else(|| refuse(FILE, at, field, "a number", cell))?;
         }
-        let [at_s, running, waiting, kv_pct] = values;
-        gauges.push(Gauge { at_s, running, waiting, kv_pct });
+        let [at_s, running, waiting, kv_pct, prompt_per_s, output_per_s] = values;
+        gauges.push(Gauge { at_s, running, waiting, kv_pct, prompt_per_s, output_per_s });
     }
     Ok(gauges)
 }
@@ -220,7 +229,7 @@ mod tests {
         let first = run.requests[0];
         assert_eq!((first.arrival_ns, first.queued_ns, first.scheduled_ns), (0, 0, 0));
         assert_eq!((first.first_ns, first.last_ns, run.requests[1].arrival_ns), (1_500_000_000, 1_750_000_000, 1_000_000_000));
-        assert_eq!(run.gauges, [Gauge { at_s: 1.0, running: 5.0, waiting: 2.0, kv_pct: 13.5 }]);
+        assert_eq!(run.gauges, [Gauge { at_s: 1.0, running: 5.0, waiting: 2.0, kv_pct: 13.5, prompt_per_s: 3.0, output_per_s: 2.0 }]);
         assert_eq!((run.settings.kv_blocks, run.settings.replicas), (Some(9), 1));
     }
 
@@ -231,7 +240,8 @@ mod tests {
         assert!(error(&request(9.0, 8.0), SERIES, META).contains("`queued_ts`: expected times that do not run backwards"));
         assert!(error(&request(8.0, 8.0), "t,running\n", META).contains("timeseries.csv, line 1, `waiting`"));
         assert!(
-            error(&request(8.0, 8.0), "t,running,waiting,kv_cache_pct\n1,x,2,3\n", META).contains("line 2, `running`: expected a number")
+            error(&request(8.0, 8.0), "t,running,waiting,kv_cache_pct,prompt_throughput,gen_throughput\n1,x,2,3,4,5\n", META)
+                .contains("line 2, `running`: expected a number")
         );
         assert!(error(&request(8.0, 8.0), SERIES, "{}").starts_with("meta.json, line 1"));
     }

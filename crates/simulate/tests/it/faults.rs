@@ -63,7 +63,7 @@ fn a_low_cap_holds_out_by_seats() {
     let outcome = simulate(&workload, &engine(|engine| engine.max_num_seqs = 8), &LAW).unwrap();
     let summary = outcome.summary(&workload);
     let Verdict::Saturated { rho: Some(rho), growth } = outcome.verdict else { panic!("{:?}", outcome.verdict) };
-    assert!(summary.seats_frac > 0.8 && rho > 1.05 && growth > 100, "{rho} {growth} {summary:?}");
+    assert!(summary.seats_frac > 0.8 && rho > 1.05 && growth > 60, "{rho} {growth} {summary:?}");
     // The rate at eight seats, by the step law: 8 / (output x step + prompt).
     let (prompt, output) = workload.mean_tokens();
     let step_s = 0.007 + 8.0 * 70e-6 + 40e-9 * 8.0 * (prompt + output / 2.0);
@@ -116,23 +116,24 @@ fn bursts_change_gaps_and_not_tokens() {
 #[test]
 fn a_slow_tokenizer_is_a_queue_before_the_engine() {
     let workload = chat(8.0);
-    let servers = |count| Front { tokenizer: Some(Servers { count, request_ns: 100_000_000, token_ns: 0.0 }), ..Front::default() };
-    // One server of 100 ms at 8 per second: rho 0.8, M/D/1 waits 200 ms on top of the 100.
+    let servers = |count| Front { tokenizer: Some(Servers { count, request_ns: 60_000_000, token_ns: 0.0 }), ..Front::default() };
+    // One server of 60 ms at 8 per second: M/D/1 at 0.48 waits 27.7 ms on top of the 60.
     let plain = run(&workload, &healthy()).ttft.unwrap().mean_ns;
     let one = run(&workload, &SystemConfig { front: servers(1), ..healthy() }).ttft.unwrap().mean_ns - plain;
-    assert!((one / MS / 300.0 - 1.0).abs() < 0.2, "{}", one / MS);
+    assert!((one / MS / 87.7 - 1.0).abs() < 0.1, "{}", one / MS);
     let four = run(&workload, &SystemConfig { front: servers(4), ..healthy() }).ttft.unwrap().mean_ns - plain;
-    assert!((four / MS / 100.0 - 1.0).abs() < 0.05, "{}", four / MS);
+    assert!((four / MS / 60.0 - 1.0).abs() < 0.05, "{}", four / MS);
 }
 
 #[test]
 fn a_starved_api_process_stretches_delivery() {
     let workload = chat(8.0);
-    let plain = run(&workload, &healthy());
+    let plain = simulate(&workload, &healthy(), &LAW).unwrap();
     let delivery = Delivery { api_token_ns: 0.95e6, ..Delivery::default() };
-    let slow = run(&workload, &SystemConfig { delivery, ..healthy() });
-    assert!(slow.e2e.mean_ns > 1.2 * plain.e2e.mean_ns, "{} {}", slow.e2e.mean_ns, plain.e2e.mean_ns);
-    assert_eq!(slow.running_mean.round(), plain.running_mean.round(), "the engine does not notice");
+    let slow = simulate(&workload, &SystemConfig { delivery, ..healthy() }, &LAW).unwrap();
+    let e2e = |outcome: &simulate::Outcome| outcome.summary(&workload).e2e.mean_ns;
+    assert!(e2e(&slow) > 1.2 * e2e(&plain), "{} {}", e2e(&slow), e2e(&plain));
+    assert_eq!(slow.tally().running_ns, plain.tally().running_ns, "the engine does not notice");
 }
 
 #[test]
@@ -152,8 +153,8 @@ fn whole_prompts_stall_decode() {
     let chunks = |tokens| engine(move |engine| engine.max_num_batched_tokens = tokens);
     let whole = run(&long, &engine(|engine| (engine.chunked_prefill, engine.max_num_batched_tokens) = (false, 8192)));
     let cut = run(&long, &chunks(512));
-    assert!(whole.itl.p99_ns > 4.0 * cut.itl.p99_ns, "{} {}", whole.itl.p99_ns / MS, cut.itl.p99_ns / MS);
-    assert!(whole.itl.max_ns > 150.0 * MS, "6,000 tokens at 25 us stand in everybody's way");
+    // A prompt of 6,000 tokens at 25 us stands in everybody's way for 150 ms; a chunk of 512 for 13.
+    assert!(whole.itl.max_ns > 150.0 * MS && cut.itl.max_ns < 40.0 * MS, "{} {}", whole.itl.max_ns / MS, cut.itl.max_ns / MS);
 }
 
 #[test]

@@ -60,33 +60,102 @@ fn check(engine: EngineConfig, workload: &Workload, expected: &Expect) {
 
 #[test]
 fn long_prompts_come_in_chunks_behind_decode() {
-    check(engine(), &workload(&[(0, 20, 6), (1, 250, 2)]), &expect![[""]]);
+    check(
+        engine(),
+        &workload(&[(0, 20, 6), (1, 250, 2)]),
+        &expect![[r#"
+        0.00-10.20: decode 0 prefill 20 free 98 waiting 0
+        10.20-22.19: decode 1 prefill 99 free 91 waiting 0
+        22.19-34.18: decode 1 prefill 99 free 85 waiting 0
+        34.18-45.70: decode 1 prefill 52 free 82 waiting 0
+        45.70-57.70: decode 2 prefill 0 free 98 waiting 0
+        57.70-68.70: decode 1 prefill 0 free 100 waiting 0
+        #0 Done: admitted 0.00 first 10.20 last 68.70 cached 0 preempted 0
+        #1 Done: admitted 10.20 first 45.70 last 57.70 cached 0 preempted 0
+    "#]],
+    );
 }
 
 #[test]
 fn without_chunks_a_prompt_waits_for_a_whole_step() {
     let whole = EngineConfig { chunked_prefill: false, max_num_batched_tokens: 300, ..engine() };
-    check(whole, &workload(&[(0, 20, 4), (1, 250, 2), (1, 100, 2), (2, 400, 2)]), &expect![[""]]);
+    check(
+        whole,
+        &workload(&[(0, 20, 4), (1, 250, 2), (1, 100, 2), (2, 400, 2)]),
+        &expect![[r#"
+        0.00-10.20: decode 0 prefill 20 free 98 waiting 0
+        10.20-23.70: decode 1 prefill 250 free 82 waiting 1 Budget
+        23.70-36.70: decode 2 prefill 100 free 91 waiting 0
+        36.70-48.70: decode 2 prefill 0 free 100 waiting 0
+        #0 Done: admitted 0.00 first 10.20 last 48.70 cached 0 preempted 0
+        #1 Done: admitted 10.20 first 23.70 last 36.70 cached 0 preempted 0
+        #2 Done: admitted 23.70 first 36.70 last 48.70 cached 0 preempted 0
+        #3 Rejected: admitted never first never last never cached 0 preempted 0
+    "#]],
+    );
 }
 
 #[test]
 fn seats_hold_requests_out() {
     let two = EngineConfig { max_num_seqs: 2, ..engine() };
-    check(two, &workload(&[(0, 10, 3), (0, 10, 5), (0, 10, 2), (5, 10, 2)]), &expect![[""]]);
+    check(
+        two,
+        &workload(&[(0, 10, 3), (0, 10, 5), (0, 10, 2), (5, 10, 2)]),
+        &expect![[r#"
+        0.00-10.20: decode 0 prefill 20 free 98 waiting 1 Seats
+        10.20-34.20 x2: decode 2 prefill 0 free 99 waiting 2 Seats
+        34.20-45.30: decode 1 prefill 10 free 98 waiting 1 Seats
+        45.30-57.30: decode 2 prefill 0 free 100 waiting 1 Seats
+        57.30-67.40: decode 0 prefill 10 free 99 waiting 0
+        67.40-78.40: decode 1 prefill 0 free 100 waiting 0
+        #0 Done: admitted 0.00 first 10.20 last 34.20 cached 0 preempted 0
+        #1 Done: admitted 0.00 first 10.20 last 57.30 cached 0 preempted 0
+        #2 Done: admitted 34.20 first 45.30 last 57.30 cached 0 preempted 0
+        #3 Done: admitted 57.30 first 67.40 last 78.40 cached 0 preempted 0
+    "#]],
+    );
 }
 
 /// Six blocks of 16: two requests grow to 64 tokens each and do not fit together.
 #[test]
 fn the_last_admitted_is_preempted_and_finds_its_blocks() {
     let small = EngineConfig { kv_blocks: 6, ..engine() };
-    check(small, &workload(&[(0, 30, 34), (0, 30, 34)]), &expect![[""]]);
+    check(
+        small,
+        &workload(&[(0, 30, 34), (0, 30, 34)]),
+        &expect![[r#"
+        0.00-10.60: decode 0 prefill 60 free 2 waiting 0
+        10.60-226.60 x18: decode 2 prefill 0 free 0 waiting 0
+        226.60-237.60: decode 1 prefill 0 free 2 waiting 1 Kv
+        237.60-248.60: decode 1 prefill 0 free 2 waiting 1 Kv
+        248.60-391.60 x13: decode 1 prefill 0 free 6 waiting 1 Kv
+        391.60-401.77: decode 0 prefill 17 free 2 waiting 0
+        401.77-555.77 x14: decode 1 prefill 0 free 6 waiting 0
+        #0 Done: admitted 0.00 first 10.60 last 391.60 cached 0 preempted 0
+        #1 Done: admitted 0.00 first 10.60 last 555.77 cached 0 preempted 1
+    "#]],
+    );
 }
 
 #[test]
 fn the_least_important_is_preempted() {
     let small = EngineConfig { kv_blocks: 6, policy: Policy::Priority, ..engine() };
-    let workload = workload(&[(0, 30, 34), (0, 30, 34)]).with_priorities(|at| -(at as i32));
-    check(small, &workload, &expect![[""]]);
+    let workload = workload(&[(0, 30, 34), (0, 30, 34)]).with_priorities(|at| -i32::from(at as u8));
+    check(
+        small,
+        &workload,
+        &expect![[r#"
+        0.00-10.60: decode 0 prefill 60 free 2 waiting 0
+        10.60-226.60 x18: decode 2 prefill 0 free 0 waiting 0
+        226.60-237.60: decode 1 prefill 0 free 2 waiting 1 Kv
+        237.60-248.60: decode 1 prefill 0 free 2 waiting 1 Kv
+        248.60-391.60 x13: decode 1 prefill 0 free 6 waiting 1 Kv
+        391.60-401.77: decode 0 prefill 17 free 2 waiting 0
+        401.77-555.77 x14: decode 1 prefill 0 free 6 waiting 0
+        #0 Done: admitted 0.00 first 10.60 last 555.77 cached 0 preempted 1
+        #1 Done: admitted 0.00 first 10.60 last 391.60 cached 0 preempted 0
+    "#]],
+    );
 }
 
 #[test]
@@ -95,8 +164,28 @@ fn all_drafts_accepted_or_none() {
         speculation: Some(Speculation { acceptance: vec![share; 3], draft_step_ns: 2 * MS, draft_seq_ns: 0 }),
         ..engine()
     };
-    check(drafting(1.0), &workload(&[(0, 10, 10)]), &expect![[""]]);
-    check(drafting(0.0), &workload(&[(0, 10, 4)]), &expect![[""]]);
+    check(
+        drafting(1.0),
+        &workload(&[(0, 10, 10)]),
+        &expect![[r#"
+        0.00-10.10: decode 0 prefill 10 free 99 waiting 0
+        10.10-23.13: decode 1 prefill 0 free 99 waiting 0
+        23.13-36.16: decode 1 prefill 0 free 98 waiting 0
+        36.16-49.19: decode 1 prefill 0 free 100 waiting 0
+        #0 Done: admitted 0.00 first 10.10 last 49.19 cached 0 preempted 0
+    "#]],
+    );
+    check(
+        drafting(0.0),
+        &workload(&[(0, 10, 4)]),
+        &expect![[r#"
+        0.00-10.10: decode 0 prefill 10 free 99 waiting 0
+        10.10-23.13: decode 1 prefill 0 free 99 waiting 0
+        23.13-36.16: decode 1 prefill 0 free 99 waiting 0
+        36.16-49.19: decode 1 prefill 0 free 100 waiting 0
+        #0 Done: admitted 0.00 first 10.10 last 49.19 cached 0 preempted 0
+    "#]],
+    );
 }
 
 #[test]

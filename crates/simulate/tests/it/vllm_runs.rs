@@ -92,9 +92,10 @@ fn four_runs_are_reproduced() {
     let bindings = [Binding::KvCapacity, Binding::Seats, Binding::Seats, Binding::DecodeTouchedCap];
     for ((name, replay), binding) in replays.iter().zip(bindings) {
         let (m, s) = (&replay.measured, &replay.simulated);
-        assert!(off(s.tpot_s, m.tpot_s).abs() < 0.1, "{name}: TPOT {} for {}", s.tpot_s, m.tpot_s);
-        assert!(off(s.e2e_s, m.e2e_s).abs() < 0.1, "{name}: E2E {} for {}", s.e2e_s, m.e2e_s);
-        assert!(off(s.span_s, m.span_s).abs() < 0.1, "{name}: span {} for {}", s.span_s, m.span_s);
+        assert!(off(s.tpot_s, m.tpot_s).abs() < 0.06, "{name}: TPOT {} for {}", s.tpot_s, m.tpot_s);
+        assert!(off(s.e2e_s, m.e2e_s).abs() < 0.06, "{name}: E2E {} for {}", s.e2e_s, m.e2e_s);
+        assert!(off(s.span_s, m.span_s).abs() < 0.06, "{name}: span {} for {}", s.span_s, m.span_s);
+        // Within a tenth is asked for; a sixteenth is reached.
         // 10 requests per second were more than any of these systems serves: no wait is told as a number.
         assert!(replay.verdict.is_saturated() && replay.summary.ttft.is_none(), "{name}: {:?}", replay.verdict);
         assert!(replay.little.holds() && replay.little.gap_frac() < 0.018, "{name}: {:?}", replay.little);

@@ -17,7 +17,10 @@ impl Replica {
         let plan = self.plan(inputs, rows);
         let (prefill_tokens, prefill_pairs) = plan.prefill();
         if self.decoding == 0 && plan.chunks.is_empty() {
-            self.refuse_head(rows);
+            // Whoever was preempted left room: the next plan is another one.
+            if !plan.has_preempted {
+                self.refuse_head(rows);
+            }
             return;
         }
         let seqs = self.decoding;
@@ -79,9 +82,9 @@ impl Replica {
             self.stream.join(step);
         }
         if engine.speculation.is_some() {
-            self.finish_drafted(inputs, rows)
+            self.finish_drafted(inputs, rows);
         } else {
-            self.finish_due(inputs, rows)
+            self.finish_due(inputs, rows);
         }
         for slot in completed {
             self.first_token(slot, step, inputs, rows);
