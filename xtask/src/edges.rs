@@ -8,11 +8,12 @@ use crate::workspace::metadata;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &[]),
     ("model", &[]),
+    ("simulate", &["model"]),
     ("ingest", &["capture"]),
     ("analysis", &["capture", "model"]),
     ("report", &["analysis", "capture"]),
     ("live", &["capture", "ingest", "model"]),
-    ("cli", &["capture", "ingest", "model", "analysis", "report", "live"]),
+    ("cli", &["capture", "ingest", "model", "simulate", "analysis", "report", "live"]),
     ("xtask", &["capture", "ingest", "model", "analysis", "report", "live"]),
 ];
 

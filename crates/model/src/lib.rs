@@ -8,6 +8,7 @@
 //! Units: seconds, bytes, tokens and FLOP as `f64`; GB are 1e9 bytes; peaks are dense, never sparse.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod batching;
 pub mod calibration;
 pub mod collectives;
 pub mod concurrency;
@@ -15,11 +16,13 @@ pub mod deployment;
 pub mod disaggregation;
 pub mod evaluation;
 pub mod experts;
+pub mod fragmentation;
 pub mod fuzz;
 pub mod hardware;
 pub mod memory;
 pub mod models;
 pub mod prediction;
+pub mod prefix_reuse;
 pub mod queueing;
 pub mod readers;
 pub mod roofline;
