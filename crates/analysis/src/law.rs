@@ -212,11 +212,23 @@ pub const CPU_RIDGE_SEQS: f64 = 8.0;
 /// bandwidth-bound region at B* = F b / (2 W) sequences (whatif.md, section 2): 150 and more on every GPU of the
 /// hardware table, so up to half of the smallest the constant holds at least half. A CPU's ridge is an order lower.
 fn seats_below_ridge(subject: &Subject, evidence: &Evidence) -> f64 {
-    if let Some(ridge) = Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
-        return 0.5 * ridge;
+    match Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
+        None if subject.device == "CPU" => CPU_RIDGE_SEQS,
+        known => 0.5 * known.unwrap_or(LEAST_GPU_RIDGE_SEQS),
     }
-    if subject.device == "CPU" { CPU_RIDGE_SEQS } else { 75.0 }
 }
+
+/// Sequences per step at which arithmetic takes as long as reading the weights; the smallest of any GPU where the device is
+/// not known.
+pub fn ridge(subject: &Subject, evidence: &Evidence) -> f64 {
+    match Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
+        None if subject.device == "CPU" => CPU_RIDGE_SEQS,
+        known => known.unwrap_or(LEAST_GPU_RIDGE_SEQS),
+    }
+}
+
+/// The smallest ridge of a GPU in the hardware table, rounded.
+const LEAST_GPU_RIDGE_SEQS: f64 = 150.0;
 
 /// Bounds from one operating point: extra sequences cost nothing, or each as much as it can. Between two batch sizes
 /// the slope seen there bounds it, since step time over batch is concave until the device saturates; below the ridge

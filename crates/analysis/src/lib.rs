@@ -68,6 +68,7 @@ pub mod track_record;
 pub mod triage;
 pub mod verdict;
 pub mod verify;
+pub mod whatif;
 pub mod words;
 
 pub use crate::diagnose::{DiagnoseOptions, diagnose};

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, signals, triage, verify};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, signals, triage, verify, whatif};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -27,9 +27,11 @@ pub(crate) enum Command {
     Diagnose(diagnose::Args),
     Capture(capture::Args),
     Verify(verify::Args),
+    Whatif(whatif::Args),
     Triage(triage::Args),
     Ledger(ledger::Args),
     Export(export::Args),
+    Model(model::Args),
     Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),

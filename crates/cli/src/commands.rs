@@ -7,9 +7,11 @@ pub(crate) mod diagnose;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod ledger;
+pub(crate) mod model;
 pub(crate) mod signals;
 pub(crate) mod triage;
 pub(crate) mod verify;
+pub(crate) mod whatif;
 
 use crate::args::{Args, Command};
 use crate::exit::Exit;
@@ -22,8 +24,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(args, &screen),
         Command::Capture(args) => capture::run(args),
         Command::Verify(args) => verify::run(args, &screen),
+        Command::Whatif(args) => whatif::run(args, &screen),
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
+        Command::Model(args) => model::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),

@@ -6,6 +6,7 @@ pub mod json;
 pub mod markdown;
 pub mod terminal;
 pub mod verify;
+pub mod whatif;
 
 use analysis::contract::Report;
 

@@ -5,6 +5,7 @@
 //! escapes: the document says the same, and can be looked at.
 
 use analysis::contract::{Report, Verification};
+use analysis::whatif::WhatIf;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 
@@ -18,6 +19,19 @@ pub fn render(report: &Report) -> String {
 /// A verification, pretty-printed, with a final line break.
 pub fn render_verification(verification: &Verification) -> String {
     pretty(verification)
+}
+
+/// Predictions: one, or all that a search tried.
+pub fn render_what_if(answers: &[WhatIf], chosen: Option<usize>, searched: bool) -> String {
+    match answers {
+        [answer] if !searched => pretty(answer),
+        _ => pretty(&serde_json::json!({ "schema": "inferoscope.whatif_search/1", "best": chosen, "tried": answers })),
+    }
+}
+
+/// JSON Schema of a prediction.
+pub fn what_if_schema() -> String {
+    schema_of::<WhatIf>()
 }
 
 /// JSON Schema of a diagnosis.

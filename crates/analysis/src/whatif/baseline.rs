@@ -1,0 +1,424 @@
+//! The run as it was: its requests, its settings, its measured figures, and engines that repeat it.
+
+use capture::{Capture, Subject};
+use model::deployment::Deployment;
+use model::memory::Dtype;
+use model::step_law::StepLaw;
+use simulate::config::{EngineConfig, Load as LoopKind, Routing, Speculation, SystemConfig, Topology};
+use simulate::cost::LinearCost;
+use simulate::workload::{Arrivals, Generator, Lengths};
+use simulate::{Request, Workload};
+
+use super::Refusal;
+use super::figures::{Figures, Metric, mean, p99};
+use super::fit::{Target, fit};
+use super::scenario::{Run, Scenario};
+use crate::account::ServerMeans;
+use crate::evidence::{Evidence, RequestRow};
+use crate::gates::Gates;
+use crate::law::{Law, ridge};
+use crate::load::Load;
+
+/// Fewest request rows from which a workload is taken as recorded.
+const MIN_ROWS: usize = 10;
+/// Requests made up where none are recorded one by one.
+const MADE_REQUESTS: usize = 1_000;
+/// Fewest users told from a few requests that happen to overlap.
+const MIN_USERS: usize = 4;
+/// Longest pause of a user that is believed.
+const LONGEST_PAUSE_NS: i64 = 60_000_000_000;
+/// KV blocks where the engine does not tell: more than any load here takes.
+const MANY_BLOCKS: u32 = 4_000_000;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Baseline {
+    /// The same system with the step laws that fit the run: at one end of what is known, the best, at the other.
+    pub(super) scenarios: Vec<Scenario>,
+    pub(super) measured: Measured,
+    /// What was read off the capture, a sentence each.
+    pub(super) told: Vec<String>,
+}
+
+/// Measured figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measured {
+    values: [Option<f64>; Metric::ALL.len()],
+}
+
+impl Measured {
+    pub(super) fn get(&self, metric: Metric) -> Option<f64> {
+        self.values[metric as usize]
+    }
+
+    fn read(evidence: &Evidence, load: &Load) -> Self {
+        let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok && row.t_done_ns.is_some()).collect();
+        let from = |row: &RequestRow| row.t_intended_ns.unwrap_or(row.t_sent_ns);
+        let all = |of: &dyn Fn(&RequestRow) -> Option<i64>| -> Vec<f64> {
+            rows.iter().filter_map(|row| of(row)).map(|ns| ns as f64 * 1e-9).collect()
+        };
+        let ttft = all(&|row| Some(row.t_first_ns? - from(row)));
+        let e2e = all(&|row| Some(row.t_done_ns? - from(row)));
+        let tpot: Vec<f64> = rows.iter().filter_map(|row| tpot_s(row)).collect();
+        let tokens: i64 = rows.iter().filter_map(|row| row.tokens_out).sum();
+        let span_s = rows.iter().map(|row| from(row)).min().zip(rows.iter().filter_map(|row| row.t_done_ns).max());
+        let rate =
+            span_s.map(|(first, last)| tokens as f64 / ((last - first) as f64 * 1e-9)).filter(|rate| rate.is_finite() && *rate > 0.0);
+        let typical = |name: &str| evidence.figures.typical(name);
+        let server = ServerMeans::read(evidence);
+        let some = |values: &[f64]| (values.len() >= MIN_ROWS).then(|| mean(values)).filter(|value| *value > 0.0);
+        let tail = |values: Vec<f64>| (values.len() >= 100).then(|| p99(values));
+        let served = load.finished_per_s.zip(load.output_tokens).map(|(requests, tokens)| requests * tokens);
+        Self {
+            values: [
+                some(&ttft).or_else(|| typical("client.ttft")).or(server.as_ref().map(|means| means.ttft_s)),
+                tail(ttft),
+                some(&tpot).or_else(|| typical("client.tpot")).or_else(|| evidence.mean("server.tpot")),
+                some(&e2e).or_else(|| typical("client.e2e")).or(server.as_ref().map(|means| means.e2e_s)),
+                tail(e2e),
+                rate.or_else(|| typical("client.throughput.output")).or(served),
+            ],
+        }
+    }
+}
+
+/// Time per output token after the first, seconds.
+fn tpot_s(row: &RequestRow) -> Option<f64> {
+    let tokens = row.tokens_out.filter(|tokens| *tokens > 1)?;
+    Some((row.t_done_ns? - row.t_first_ns?) as f64 * 1e-9 / (tokens - 1) as f64)
+}
+
+impl Baseline {
+    pub(super) fn read(capture: &Capture, run_idx: u32) -> Result<Self, Refusal> {
+        let evidence = Evidence::read(capture, run_idx);
+        let subject = &capture.manifest.subject;
+        let gates = Gates::read(&evidence);
+        let load = Load::read(&evidence, &gates);
+        let measured = Measured::read(&evidence, &load);
+        let mut notes = Notes::default();
+        let workload = workload(&evidence, &load, &mut notes)?;
+        let system = system(&evidence, &load, &workload, &mut notes);
+        let run = Run {
+            reused_frac: reused(&evidence).unwrap_or(0.0),
+            reusable_frac: evidence.figures.anywhere("kv.prefix_reusable"),
+            arrivals_per_s: load.arrivals_per_s.unwrap_or(0.0),
+            batch: (load.running_mean / load.engines()).max(1.0),
+            kv_tokens: load.kv_capacity_tokens,
+            prefix_caching: evidence.settings.flag("config.prefix_caching").unwrap_or(true),
+        };
+        let laws = laws(subject, &evidence, &load, run.batch, &mut notes);
+        if laws.is_empty() {
+            return Err(Refusal::NoBaseline {
+                missing: "neither a time per token nor steps tell what a step costs".into(),
+                record: "record `/metrics` of the engine once a second, or a load client's result".into(),
+            });
+        }
+        let workload = computed(&workload, &run);
+        let base = Scenario {
+            system,
+            workload,
+            cost: LinearCost::default(),
+            deployment: deployment(capture, &evidence, &load),
+            run,
+            assumed: notes.assumed,
+            warnings: Vec::new(),
+            unknowable: Vec::new(),
+            device_width: 1.0,
+        };
+        let target = target(&evidence, &measured);
+        let scenarios: Result<Vec<Scenario>, Refusal> =
+            laws.iter().map(|law| Ok(Scenario { cost: fit(&base, law, target)?, ..base.clone() })).collect();
+        Ok(Self { scenarios: scenarios?, measured, told: notes.told })
+    }
+
+    /// True when at least one time was measured.
+    pub(super) fn is_measured(&self) -> bool {
+        self.measured.values.iter().any(Option::is_some)
+    }
+
+    /// Simulated over measured, by figure.
+    pub(super) fn fidelity(&self, simulated: &Figures) -> Vec<(String, f64)> {
+        let measured = |metric: Metric| self.measured.get(metric).filter(|value| *value > 0.0);
+        let means = Metric::ALL.into_iter().filter(|metric| !matches!(metric, Metric::TtftP99 | Metric::E2eP99));
+        means.filter_map(|metric| Some((metric.name().to_string(), simulated.get(metric) / measured(metric)?))).collect()
+    }
+}
+
+#[derive(Default)]
+struct Notes {
+    told: Vec<String>,
+    assumed: Vec<String>,
+}
+
+/// Step laws that fit the run: at one end of what is known, the best, at the other.
+fn laws(subject: &Subject, evidence: &Evidence, load: &Load, batch: f64, notes: &mut Notes) -> Vec<StepLaw> {
+    let law = Law::read(subject, evidence);
+    let is_one = evidence.engines.len() <= 1 && !is_buffered(evidence) && drafts(evidence).is_none();
+    let by_rows = || super::row_law::read(&evidence.client).filter(|_| is_one).map(|law| (law, "requests beside few and many others"));
+    let known = match &law {
+        Law::Known { law, from } => Some((*law, *from)),
+        Law::Bounded { .. } | Law::Unknown { .. } => by_rows(),
+    };
+    if let Some((law, from)) = known {
+        notes.told.push(format!("step law from {from}"));
+        return [-1.0, 0.0, 1.0].map(|sign| slope_moved(&law, sign, batch)).to_vec();
+    }
+    notes.assumed.push(format!("between the step laws that fit the run: {}", law.from()));
+    match law.span() {
+        Some([low, _, high]) => vec![low, likely(&low, &high, subject, evidence, batch), high],
+        None => [0.0, 0.5, 0.9].into_iter().filter_map(|slope| guessed(evidence, load, slope)).collect(),
+    }
+}
+
+/// Between two bounds the split that physics makes likely: with `R` the ridge, a step of weights and arithmetic is
+/// `w (1 + B / R)`, so that each of `B` sequences has `1 / (B + R)` of it.
+fn likely(low: &StepLaw, high: &StepLaw, subject: &Subject, evidence: &Evidence, batch: f64) -> StepLaw {
+    let step_s = low.step_s(batch, 0.0);
+    let b_s = (step_s / (batch + ridge(subject, evidence))).clamp(low.b_s.min(high.b_s), high.b_s.max(low.b_s));
+    StepLaw::from_parts((step_s - b_s * batch).max(0.0), b_s, low.c_s)
+}
+
+/// The recorded requests, else made-up ones of the recorded rate and mean lengths.
+fn workload(evidence: &Evidence, load: &Load, notes: &mut Notes) -> Result<Workload, Refusal> {
+    let timed = |rows: &[RequestRow]| -> Vec<(i64, Option<i64>, Option<i64>)> {
+        rows.iter().filter(|row| row.ok).map(|row| (row.t_intended_ns.unwrap_or(row.t_sent_ns), row.tokens_in, row.tokens_out)).collect()
+    };
+    let rows =
+        [&evidence.client, &evidence.gateway, &evidence.server].map(|rows| timed(rows)).into_iter().find(|rows| rows.len() >= MIN_ROWS);
+    if let Some(rows) = rows {
+        let first = rows.iter().map(|row| row.0).min().unwrap_or(0);
+        let whole = |tokens: f64| tokens.round().clamp(1.0, f64::from(u32::MAX)) as u32;
+        let (prompt, output) = (load.prompt_tokens, load.output_tokens);
+        let length = |own: Option<i64>, mean: Option<f64>| own.filter(|tokens| *tokens > 0).map(|tokens| tokens as f64).or(mean);
+        let requests: Option<Vec<Request>> = rows
+            .iter()
+            .map(|(t, tokens_in, tokens_out)| {
+                Some(Request::new(t - first, whole(length(*tokens_in, prompt)?), whole(length(*tokens_out, output)?)))
+            })
+            .collect();
+        if let Some(requests) = requests {
+            notes.told.push(format!("{} requests at the times and lengths recorded", requests.len()));
+            return Ok(Workload::new(requests));
+        }
+    }
+    let (Some(per_s), Some(prompt), Some(output)) = (load.arrivals_per_s, load.prompt_tokens, load.output_tokens) else {
+        return Err(Refusal::NoBaseline {
+            missing: "the requests: neither rows of them nor a rate with mean prompt and output lengths".into(),
+            record: "give the load client's result file, or scrapes of the engine's `/metrics` under load".into(),
+        });
+    };
+    notes.told.push(format!("{per_s:.3} requests/s of {prompt:.0} prompt and {output:.0} output tokens in the mean"));
+    notes.assumed.push("requests come independently of each other (Poisson), lengths log-normal around their means".into());
+    let lengths = |mean: f64| Lengths::LogNormal { median: mean / 1.197, sigma: 0.6, most: (mean * 8.0).min(1e6) as u32 };
+    let arrivals = Arrivals::Poisson { per_s };
+    Ok(Generator { count: MADE_REQUESTS, arrivals, prompts: lengths(prompt), outputs: lengths(output), prefix: None, seed: 1 }.generate())
+}
+
+/// The same requests without the part of each prompt that came from the prefix cache, as a share.
+fn computed(workload: &Workload, run: &Run) -> Workload {
+    if run.reused_frac <= 0.0 {
+        return workload.clone();
+    }
+    super::levers::with_prompt_share(workload, 1.0 - run.reused_frac)
+}
+
+/// Share of prompt tokens that came from the prefix cache.
+fn reused(evidence: &Evidence) -> Option<f64> {
+    let share = |part: &str, whole: &str| {
+        let whole = evidence.growth(whole).filter(|whole| *whole > 0.0)?;
+        Some((evidence.growth(part)? / whole).clamp(0.0, 0.99))
+    };
+    share("kv.prefix_hits", "kv.prefix_queries").or_else(|| evidence.figures.anywhere("kv.prefix_hit_ratio"))
+}
+
+fn system(evidence: &Evidence, load: &Load, workload: &Workload, notes: &mut Notes) -> SystemConfig {
+    let settings = &evidence.settings;
+    let whole = |key: &str| settings.number(key).filter(|value| (1.0..4e9).contains(value)).map(|value| value as u32);
+    let block_series = evidence.engines.values().find_map(|engine| engine.series("kv.block_size")).map(|series| series.max() as u32);
+    let block_tokens = whole("config.block_size").or(block_series.filter(|tokens| *tokens > 0)).unwrap_or(16);
+    let blocks = load.kv_capacity_tokens.map(|tokens| ((tokens / f64::from(block_tokens)) as u32).max(2));
+    if blocks.is_none() {
+        notes.assumed.push("the KV cache never limits: its size is not told".into());
+    }
+    let mut engine = EngineConfig::vllm(blocks.map_or(MANY_BLOCKS, |blocks| blocks.saturating_sub(1)));
+    engine.block_tokens = block_tokens;
+    // Reuse is inside the prompts already, as a share; whose blocks are whose is not recorded.
+    engine.prefix_caching = false;
+    match load.seats {
+        Some(seats) => engine.max_num_seqs = seats.clamp(1.0, 65_536.0) as u32,
+        None => {
+            engine.max_num_seqs = 1024;
+            notes.assumed.push("1,024 seats (max_num_seqs): the setting is not told".into());
+        }
+    }
+    match whole("config.max_num_batched_tokens") {
+        Some(budget) => engine.max_num_batched_tokens = budget,
+        None => {
+            engine.max_num_batched_tokens = 8192;
+            notes.assumed.push("a budget of 8,192 tokens per step: the setting is not told".into());
+        }
+    }
+    engine.chunked_prefill = settings.flag("config.chunked_prefill").unwrap_or(true);
+    engine.long_prefill_tokens = whole("config.long_prefill_token_threshold");
+    engine.speculation = drafts(evidence);
+    // A budget below the seats is one that the engine itself would have refused or raised.
+    engine.max_num_batched_tokens = engine.max_num_batched_tokens.max(engine.max_num_seqs.saturating_mul(engine.depth() + 1));
+    let mut system = SystemConfig::single(engine);
+    let replicas = evidence.engines.len().max(1) as u32;
+    system.topology = Topology::Unified { replicas };
+    if replicas > 1 {
+        system.routing = Routing::Weighted(weights(evidence));
+    }
+    surround(&mut system, evidence, workload, notes);
+    system
+}
+
+/// Requests that each engine finished, as weights of the balancer.
+fn weights(evidence: &Evidence) -> Vec<u32> {
+    let finished = |engine: &crate::evidence::Engine| engine.observed("server.e2e").map_or(0.0, |delta| delta.count);
+    let counts: Vec<u32> = evidence.engines.values().map(|engine| finished(engine).clamp(0.0, 1e9) as u32).collect();
+    if counts.iter().all(|count| *count == 0) { vec![1; counts.len()] } else { counts }
+}
+
+/// Acceptance by position, each given that those before it were accepted.
+fn drafts(evidence: &Evidence) -> Option<Speculation> {
+    let depth = evidence.settings.number("config.speculative_tokens").filter(|depth| (1.0..=64.0).contains(depth))? as usize;
+    let rate = evidence.growth("spec.accepted_tokens").zip(evidence.growth("spec.draft_tokens")).filter(|(_, drafted)| *drafted > 0.0);
+    let mean = rate.map(|(accepted, drafted)| accepted / drafted).or_else(|| evidence.figures.anywhere("spec.acceptance_rate"))?;
+    let drafted = evidence.growth("spec.drafts").filter(|drafts| *drafts > 0.0);
+    let mut before = drafted.unwrap_or(0.0);
+    let by_position: Option<Vec<f64>> = (0..depth)
+        .map(|position| {
+            let at = evidence
+                .engines
+                .values()
+                .filter_map(|engine| engine.growth(&format!("spec.accepted_at_position{{position=\"{position}\"}}")))
+                .reduce(|a, b| a + b)?;
+            let share = if before > 0.0 { (at / before).clamp(0.0, 1.0) } else { 0.0 };
+            before = at;
+            Some(share)
+        })
+        .collect();
+    let acceptance = by_position.filter(|_| drafted.is_some()).unwrap_or_else(|| vec![alike(mean.clamp(0.0, 1.0), depth); depth]);
+    Some(Speculation { acceptance, draft_step_ns: 0, draft_seq_ns: 0 })
+}
+
+/// The chance at each position that makes `mean` of `depth` drafts accepted, by halving.
+fn alike(mean: f64, depth: usize) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        let accepted: f64 = (1..=depth as i32).map(|position| f64::powi(middle, position)).sum::<f64>() / depth as f64;
+        if accepted < mean { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// What stands before and behind the engine, as far as the rows show it.
+fn surround(system: &mut SystemConfig, evidence: &Evidence, workload: &Workload, notes: &mut Notes) {
+    if let Some((users, think_ns)) = closed_users(&evidence.client) {
+        system.load = LoopKind::Closed { users, think_ns };
+        notes.told.push(format!("a closed loop of {users} users"));
+    }
+    if let Some(cap) = connection_cap(&evidence.client) {
+        system.front.connection_cap = Some(cap);
+        notes.told.push(format!("never more than {cap} connections"));
+    }
+    if is_buffered(evidence) {
+        system.delivery.buffering_proxy = true;
+        notes.told.push("streams are held until they are complete".into());
+    }
+    if let Some(means) = ServerMeans::read(evidence).filter(|_| !workload.requests().is_empty()) {
+        system.front.gateway_ns = (means.api_s() * 1e9).min(60e9) as i64;
+    }
+}
+
+/// Users of a closed loop and their pause: requests come only when another has ended, so that the number in flight stands.
+fn closed_users(rows: &[RequestRow]) -> Option<(u32, i64)> {
+    let mut ends: Vec<i64> = rows.iter().filter_map(|row| row.t_done_ns).collect();
+    let mut starts: Vec<i64> = rows.iter().map(|row| row.t_intended_ns.unwrap_or(row.t_sent_ns)).collect();
+    ends.sort_unstable();
+    starts.sort_unstable();
+    let ended_by = |t: i64| ends.partition_point(|end| *end <= t);
+    let in_flight: Vec<usize> = starts.iter().enumerate().map(|(at, start)| at + 1 - ended_by(*start).min(at)).collect();
+    let users = in_flight.iter().copied().max()?;
+    let later = in_flight.get(users..)?;
+    let standing = later.iter().filter(|count| **count * 10 + 10 >= users * 9).count();
+    if users < MIN_USERS || later.len() < MIN_ROWS || standing * 10 < later.len() * 9 {
+        return None;
+    }
+    let mut pauses: Vec<i64> = starts[users..].iter().filter_map(|start| Some(start - ends[ended_by(*start).checked_sub(1)?])).collect();
+    pauses.sort_unstable();
+    Some((users as u32, pauses.get(pauses.len() / 2).copied().unwrap_or(0).clamp(0, LONGEST_PAUSE_NS)))
+}
+
+/// Most connections in use, where requests wait for one.
+fn connection_cap(rows: &[RequestRow]) -> Option<u32> {
+    let held: Vec<(i64, i64)> = rows.iter().filter_map(|row| Some((row.t_connected_ns?, row.t_done_ns?))).collect();
+    let waits: f64 = rows.iter().filter_map(RequestRow::connection_wait_ns).map(|ns| ns as f64).sum();
+    let whole: f64 = rows.iter().filter_map(RequestRow::e2e_ns).map(|ns| ns as f64).sum();
+    if held.len() < MIN_ROWS || waits < 0.1 * whole {
+        return None;
+    }
+    let mut edges: Vec<(i64, i32)> = held.iter().flat_map(|(from, to)| [(*from, 1), (*to, -1)]).collect();
+    edges.sort_unstable();
+    let mut open = 0;
+    edges
+        .iter()
+        .map(|(_, step)| {
+            open += step;
+            open
+        })
+        .max()
+        .filter(|most| *most > 0)
+        .map(|most| most as u32)
+}
+
+/// True when the client sees the whole answer at once and the engine did not make it at once.
+fn is_buffered(evidence: &Evidence) -> bool {
+    let Some(server) = ServerMeans::read(evidence) else { return false };
+    let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok).collect();
+    let streams: Vec<f64> = rows.iter().filter_map(|row| Some((row.t_done_ns? - row.t_first_ns?) as f64 * 1e-9)).collect();
+    streams.len() >= MIN_ROWS && server.decode_s > 0.0 && mean(&streams) < 0.1 * server.decode_s
+}
+
+/// Measured times of the engine itself: its own, else the client's.
+fn target(evidence: &Evidence, measured: &Measured) -> Target {
+    let server = ServerMeans::read(evidence);
+    let tpot_s = evidence.mean("server.tpot").or_else(|| evidence.mean("server.itl")).or(measured.get(Metric::TpotMean));
+    let own_prefill = server.as_ref().map(|means| means.prefill_s).filter(|s| *s > 0.0);
+    Target { tpot_s, prefill_s: own_prefill.or(measured.get(Metric::TtftMean).filter(|_| server.is_none())) }
+}
+
+/// A nine-in-ten interval of a normal error is this many standard errors wide on each side.
+const NINE_IN_TEN: f64 = 1.645;
+/// No slope is known better than this.
+const LEAST_SLOPE_ERROR: f64 = 0.05;
+
+/// The law turned around the batch of the run: steeper or flatter as far as its error allows.
+fn slope_moved(law: &StepLaw, sign: f64, batch: f64) -> StepLaw {
+    let move_s = sign * (NINE_IN_TEN * law.b_se).max(LEAST_SLOPE_ERROR * law.b_s).min(law.b_s);
+    StepLaw::from_parts((law.a_s - move_s * batch).max(0.0), law.b_s + move_s, law.c_s)
+}
+
+/// A law from the time per token alone, `slope` of the step going with the batch.
+fn guessed(evidence: &Evidence, load: &Load, slope: f64) -> Option<StepLaw> {
+    let tpot_s =
+        evidence.mean("server.tpot").or_else(|| evidence.figures.typical("client.tpot")).or_else(|| evidence.mean("server.itl"))?;
+    let batch = (load.running_mean / load.engines()).max(1.0);
+    Some(StepLaw::from_parts(tpot_s * (1.0 - slope), tpot_s * slope / batch, 0.0))
+}
+
+/// Model and device from the tables, with the settings of the run.
+fn deployment(capture: &Capture, evidence: &Evidence, load: &Load) -> Option<Deployment<'static>> {
+    let subject = &capture.manifest.subject;
+    let text = |key: &str| evidence.settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
+    let whole = |key: &str| evidence.settings.number(key).filter(|ranks| (1.0..=1024.0).contains(ranks)).map_or(1, |ranks| ranks as u32);
+    let weights = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).unwrap_or(Dtype::Bf16);
+    let mut deployment = Deployment::new(model::models::find(&subject.model)?, model::hardware::find(&subject.device)?, weights);
+    deployment.kv = Dtype::parse(text("config.kv_dtype")).unwrap_or(Dtype::Bf16);
+    deployment.tensor = whole("config.tensor_parallel");
+    deployment.pipeline = whole("config.pipeline_parallel");
+    deployment.kv_tokens = load.kv_capacity_tokens;
+    Some(deployment)
+}
