@@ -40,7 +40,7 @@ pub fn simulate_with<C: StepCost + ?Sized, O: Observer>(
     system.run(&inputs, observer);
     let is_cut = system.steps_left == 0;
     let tallies: Vec<_> = system.replicas.into_iter().map(Replica::into_tally).collect();
-    let verdict = judge(workload, &system.rows, &tallies, config.load);
+    let verdict = judge(workload, &system.rows, &tallies, config);
     Ok(Outcome { rows: system.rows, tallies, is_cut, verdict })
 }
 
