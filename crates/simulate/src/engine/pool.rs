@@ -63,8 +63,10 @@ pub(crate) struct Hit {
     pub(crate) parked: u32,
     /// Blocks found in all.
     pub(crate) blocks: u32,
-    /// Of those, the ones that lie in the free queue.
+    /// Blocks that leave the free queue when the request takes what was found.
     pub(crate) blocks_in_queue: u32,
+    /// Of those, blocks that it has no use for: the end of a group of which only the start may be used.
+    pub(crate) surplus: u32,
 }
 
 impl Pool {
@@ -106,7 +108,10 @@ impl Pool {
             hit.groups += 1;
             hit.blocks += blocks;
             // The whole group leaves the queue, even where only a part of it is used.
-            hit.blocks_in_queue += if found.holders == 0 { found.present } else { 0 };
+            if found.holders == 0 {
+                hit.blocks_in_queue += found.present;
+                hit.surplus += found.present - blocks;
+            }
             if blocks < self.group_blocks {
                 is_whole = false;
                 break;
@@ -281,10 +286,10 @@ mod tests {
         assert!(!pool.register(1), "somebody computed it already");
         pool.release(&[0, 1]);
         assert_eq!(pool.free(), 10);
-        assert_eq!(pool.find(&[0, 1, 2], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 4, blocks_in_queue: 4 });
+        assert_eq!(pool.find(&[0, 1, 2], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 4, blocks_in_queue: 4, surplus: 0 });
         // Six blocks were never used; the seventh is the end of the second group, which was released first.
         pool.take(7);
-        assert_eq!(pool.find(&[0, 1], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 3, blocks_in_queue: 3 });
+        assert_eq!(pool.find(&[0, 1], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 3, blocks_in_queue: 3, surplus: 0 });
         pool.take(1);
         assert_eq!(pool.find(&[0, 1], 9, 0, 99).blocks, 2);
         pool.hold(&[0]);
@@ -298,7 +303,7 @@ mod tests {
         pool.park(5, 6);
         pool.free_private(2);
         pool.take(2);
-        assert_eq!(pool.find(&[], 5, 0, 99), Hit { groups: 0, parked: 4, blocks: 4, blocks_in_queue: 4 });
+        assert_eq!(pool.find(&[], 5, 0, 99), Hit { groups: 0, parked: 4, blocks: 4, blocks_in_queue: 4, surplus: 0 });
         assert_eq!(pool.find(&[], 5, 0, 3).blocks, 3);
         assert_eq!(pool.find(&[], 6, 0, 99), Hit::default());
         pool.unpark(5, 3);

@@ -34,7 +34,7 @@ impl Replica {
         let start_ns = self.clock_ns;
         self.clock_ns = start_ns.saturating_add(span_ns);
         let gate = if self.waiting.is_empty() { None } else { plan.gate };
-        self.blocked = if plan.has_preempted { None } else { gate.filter(|gate| *gate != super::Gate::Budget) };
+        self.blocked = if plan.has_preempted || plan.is_fickle { None } else { gate.filter(|gate| *gate != super::Gate::Budget) };
         self.tally.spend(span_ns, self.pool.total() - self.pool.free(), self.pool.total());
         self.tally.occupy(span_ns, 1, self.running.len() as u64, self.waiting.len() as u64, gate);
         let made_tokens = self.book(&plan, inputs, rows);

@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) has_preempted: bool,
     /// Why the head of the queue still waits.
     pub(super) gate: Option<Gate>,
+    /// Whether decoding alone can change that.
+    pub(super) is_fickle: bool,
 }
 
 impl Plan {
@@ -242,7 +244,7 @@ impl Replica {
     }
 
     /// What a waiting request would get in this step.
-    fn offer<C: ?Sized>(&self, entry: &Entry, plan: &Plan, inputs: &Inputs<'_, C>) -> Result<Offer, Gate> {
+    fn offer<C: ?Sized>(&self, entry: &Entry, plan: &mut Plan, inputs: &Inputs<'_, C>) -> Result<Offer, Gate> {
         let engine = inputs.engine;
         let block_tokens = engine.block_tokens;
         let prompt = inputs.workload.requests()[entry.request as usize].prompt_tokens;
@@ -269,6 +271,9 @@ impl Replica {
         let reserved = if engine.reserve_full_prompt { target.div_ceil(block_tokens) - hit.blocks } else { 0 };
         let wanted = u64::from(need.max(reserved)) + u64::from(engine.watermark_blocks);
         if wanted > u64::from(self.pool.free() - hit.blocks_in_queue) {
+            // With all blocks reserved, free blocks that hold something for the request count as much as empty ones. Else
+            // it may get in once others have overwritten them.
+            plan.is_fickle = hit.blocks_in_queue > 0 && (!engine.reserve_full_prompt || hit.surplus > 0);
             return Err(Gate::Kv);
         }
         Ok(Offer { target, left, chunk, need, hit })
