@@ -93,16 +93,14 @@ impl Pool {
     }
 
     /// How much of a prompt's `groups` and of the parked blocks of `request` is there, at most `most` blocks. A request
-    /// that was preempted was parked behind `own_groups` groups, which its private blocks follow.
+    /// that was preempted was parked behind `own_groups` groups, which its private blocks follow; where others computed
+    /// more of its prompt meanwhile, it uses that and not its own.
     pub(crate) fn find(&self, groups: &[u32], request: u32, own_groups: u32, most: u32) -> Hit {
         let mut hit = Hit::default();
-        let mut is_whole = true;
-        let parked = if self.parked.is_empty() { None } else { self.parked.get(&request) };
-        for &group in groups.iter().take(if parked.is_some() { own_groups as usize } else { usize::MAX }) {
+        for &group in groups {
             let found = &self.groups[group as usize];
             let blocks = found.present.min(most - hit.blocks);
             if blocks == 0 {
-                is_whole = false;
                 break;
             }
             hit.groups += 1;
@@ -113,11 +111,12 @@ impl Pool {
                 hit.surplus += found.present - blocks;
             }
             if blocks < self.group_blocks {
-                is_whole = false;
-                break;
+                return hit;
             }
         }
-        if let (true, Some(&place)) = (is_whole, parked) {
+        if hit.groups == own_groups
+            && let Some(&place) = self.parked.get(&request)
+        {
             hit.parked = self.queue[(place - self.head) as usize].count.min(most - hit.blocks);
             hit.blocks += hit.parked;
             hit.blocks_in_queue += hit.parked;

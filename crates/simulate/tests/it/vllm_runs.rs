@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use model::memory::{self, Dtype};
 use model::{hardware, models};
-use simulate::replay::{Binding, Floors, MeasuredRun, Replay, replay};
+use simulate::replay::{Binding, Floors, KernelProfile, MeasuredRun, Replay, forecast, replay};
 
 macro_rules! run {
     ($name:literal) => {
@@ -53,7 +53,8 @@ fn off(simulated: f64, measured: f64) -> f64 {
 fn table(replays: &[(&str, Replay)]) -> String {
     let mut text = String::from("measured -> simulated\n");
     for (name, replay) in replays {
-        let (m, s, law) = (&replay.measured, &replay.simulated, &replay.calibration.cost);
+        let calibration = replay.calibration.unwrap();
+        let (m, s, law) = (&replay.measured, &replay.simulated, calibration.cost);
         let ttft = if replay.verdict.is_saturated() { "saturated".to_string() } else { format!("{:.2} s", s.ttft_s) };
         writeln!(
             text,
@@ -62,7 +63,7 @@ fn table(replays: &[(&str, Replay)]) -> String {
             law.b_s * 1e6,
             law.c_s * 1e6,
             law.d_s * 1e9,
-            replay.calibration.median_error_frac * 100.0
+            calibration.median_error_frac * 100.0
         )
         .unwrap();
         writeln!(
@@ -102,6 +103,43 @@ fn four_runs_are_reproduced() {
         assert_eq!((replay.measured_binding, replay.simulated_binding), (binding, binding), "{name}");
     }
     assert_eq!(replays.iter().map(|(_, replay)| replay.is_kv_assumed).collect::<Vec<_>>(), [false, true, true, true]);
+}
+
+macro_rules! profile {
+    ($name:literal) => {
+        KernelProfile::read(
+            include_str!(concat!("../data/kernel-profiles/", $name, "/dense.csv")),
+            include_str!(concat!("../data/kernel-profiles/", $name, "/per_sequence.csv")),
+            include_str!(concat!("../data/kernel-profiles/", $name, "/attention.csv")),
+            32,
+        )
+        .unwrap()
+    };
+}
+
+/// Nothing of the run but its requests and settings: steps take what single kernels took on the same device.
+#[test]
+#[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
+fn kernels_forecast_two_runs() {
+    // With up to 49 sequences kernels tell all; with 128 of unequal length attention takes longer than for equal ones.
+    for (at, profile, within) in [(0, profile!("RTX4090"), 0.03), (1, profile!("RTXPRO6000"), 0.12)] {
+        let (name, requests, series, meta) = RUNS[at];
+        let run = MeasuredRun::read(requests, series, meta).unwrap();
+        let replay = forecast(&run, &profile).unwrap();
+        let (m, s) = (&replay.measured, &replay.simulated);
+        println!(
+            "{name}, forecast from kernels: TPOT {:.2} -> {:.2} ms ({:+.1} %), E2E {:.2} -> {:.2} s ({:+.1} %), {:?}",
+            m.tpot_s * 1e3,
+            s.tpot_s * 1e3,
+            off(s.tpot_s, m.tpot_s) * 100.0,
+            m.e2e_s,
+            s.e2e_s,
+            off(s.e2e_s, m.e2e_s) * 100.0,
+            replay.simulated_binding,
+        );
+        assert!(off(s.tpot_s, m.tpot_s).abs() < within && off(s.e2e_s, m.e2e_s).abs() < within, "{name}");
+        assert!(replay.verdict.is_saturated() && replay.simulated_binding == replay.measured_binding, "{name}");
+    }
 }
 
 /// A record whose gauges belong to another run is told by Little's law.
