@@ -38,7 +38,7 @@ pub fn simulate_with<C: StepCost + ?Sized, O: Observer>(
     let inputs = Inputs { workload, engine: &config.engine, cost, jump: config.jump };
     let mut system = System::new(workload, config);
     system.run(&inputs, observer);
-    let is_cut = system.steps_left == 0;
+    let is_cut = system.rows.iter().any(|row| matches!(row.state, State::Waiting | State::Running));
     let tallies: Vec<_> = system.replicas.into_iter().map(Replica::into_tally).collect();
     let verdict = judge(workload, &system.rows, &tallies, config);
     Ok(Outcome { rows: system.rows, tallies, is_cut, verdict })
@@ -126,7 +126,7 @@ impl<'a> System<'a> {
 
     fn run<C: StepCost + ?Sized, O: Observer>(&mut self, inputs: &Inputs<'_, C>, observer: &mut O) {
         if let Load::Closed { users, .. } = self.config.load {
-            for _ in 0..users {
+            for _ in 0..(users as usize).min(self.rows.len()) {
                 self.send_next(0);
             }
         }

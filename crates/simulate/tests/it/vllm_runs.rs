@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use model::memory::{self, Dtype};
 use model::{hardware, models};
-use simulate::replay::{Binding, Floors, KernelProfile, MeasuredRun, Replay, forecast, replay};
+use simulate::replay::{Binding, Floors, KernelProfile, MeasuredRequest, MeasuredRun, Replay, RunSettings, forecast, replay};
 
 macro_rules! run {
     ($name:literal) => {
@@ -140,6 +140,40 @@ fn kernels_forecast_two_runs() {
         assert!(off(s.tpot_s, m.tpot_s).abs() < within && off(s.e2e_s, m.e2e_s).abs() < within, "{name}");
         assert!(replay.verdict.is_saturated() && replay.simulated_binding == replay.measured_binding, "{name}");
     }
+}
+
+/// A run at a quarter of its capacity, timed at the client: here waits are numbers. Each request is its own evidence, since
+/// its engine times were not recorded.
+#[test]
+#[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
+fn a_stable_run_has_a_first_token_time() {
+    let number = |line: &str, at: usize| line.split(',').nth(at).unwrap().parse::<i64>().unwrap();
+    let request = |line: &str| MeasuredRequest {
+        arrival_ns: number(line, 0),
+        queued_ns: number(line, 0),
+        scheduled_ns: number(line, 0),
+        prompt_tokens: number(line, 1) as u32,
+        output_tokens: number(line, 2) as u32,
+        first_ns: number(line, 3),
+        last_ns: number(line, 4),
+    };
+    let requests: Vec<_> = include_str!("../data/steady_chat.csv").lines().skip(1).map(request).collect();
+    let settings = RunSettings { max_num_seqs: 256, max_num_batched_tokens: 2048, replicas: 1, kv_blocks: Some(2730), block_tokens: 128 };
+    let replay = replay(&MeasuredRun { requests, gauges: Vec::new(), settings }, Floors::default()).unwrap().unwrap();
+    let (m, s) = (&replay.measured, &replay.simulated);
+    println!(
+        "steady chat on a CPU: TPOT {:.2} -> {:.2} ms, E2E {:.3} -> {:.3} s, TTFT {:.0} -> {:.0} ms, {:?} {:?}",
+        m.tpot_s * 1e3,
+        s.tpot_s * 1e3,
+        m.e2e_s,
+        s.e2e_s,
+        m.ttft_s * 1e3,
+        s.ttft_s * 1e3,
+        replay.verdict,
+        replay.calibration
+    );
+    assert!(!replay.verdict.is_saturated() && replay.summary.ttft.is_some());
+    assert!(off(s.tpot_s, m.tpot_s).abs() < 0.1 && off(s.e2e_s, m.e2e_s).abs() < 0.1);
 }
 
 /// A record whose gauges belong to another run is told by Little's law.
