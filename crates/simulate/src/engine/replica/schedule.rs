@@ -60,7 +60,7 @@ impl Replica {
             self.preempt(victim, plan, inputs, rows);
         }
         self.pool.take(need);
-        if depth > 0 {
+        if depth > 0 && need > 0 {
             self.book_lookahead(engine);
         }
         plan.is_decode_served = true;
