@@ -5,11 +5,12 @@
 //! so all serving figures printed here are simulated ones.
 #![allow(clippy::print_stdout)] // a benchmark prints
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use simulate::config::{EngineConfig, SystemConfig};
+use simulate::config::{EngineConfig, Routing, Speculation, SystemConfig, Topology};
 use simulate::cost::LinearCost;
 use simulate::outcome::Row;
 use simulate::workload::{Arrivals, Generator, Lengths, SharedPrefix};
@@ -39,13 +40,16 @@ fn peak_bytes() -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-fn ours(name: &str, count: usize, has_prefix: bool, jump: bool) {
-    let workload = load(count, has_prefix);
-    let config = SystemConfig { jump, ..SystemConfig::single(EngineConfig::vllm(30_000)) };
+fn single(kv_blocks: u32) -> SystemConfig {
+    SystemConfig::single(EngineConfig::vllm(kv_blocks))
+}
+
+fn ours(name: &str, workload: &Workload, config: &SystemConfig) {
+    let count = workload.requests().len();
     let started = Instant::now();
-    let Ok(outcome) = simulate(&workload, &config, &LAW) else { return };
+    let Ok(outcome) = simulate(workload, config, &LAW) else { return };
     let run_s = started.elapsed().as_secs_f64();
-    let summary = outcome.summary(&workload);
+    let summary = outcome.summary(workload);
     let tally = outcome.tally();
     let ttft = summary.ttft.map_or("saturated".to_string(), |ttft| format!("{:.1} ms", ttft.mean_ns / 1e6));
     println!(
@@ -77,11 +81,11 @@ print(f'{took:.3f} s, {took * 1e6 / len(rows):.1f} us/request, {len(result.compl
 ";
 
 fn peer(count: usize) {
-    let requests: String = load(count, false)
-        .requests()
-        .iter()
-        .map(|request| format!("{} {} {}\n", request.arrival_ns as f64 / 1e9, request.prompt_tokens, request.output_tokens))
-        .collect();
+    let mut requests = String::new();
+    for request in load(count, false).requests() {
+        let arrival_s = request.arrival_ns as f64 / 1e9;
+        writeln!(requests, "{arrival_s} {} {}", request.prompt_tokens, request.output_tokens).ok();
+    }
     println!("vllm-sr-sim, the same {count} requests: {}", said_by_peer(&requests).unwrap_or_else(|error| error.to_string()));
 }
 
@@ -99,13 +103,22 @@ fn said_by_peer(requests: &str) -> std::io::Result<String> {
 
 fn main() {
     println!("bytes per request: {} in the workload, {} in the outcome", size_of::<Request>(), size_of::<Row>());
-    ours("10,000 requests", 10_000, false, true);
-    ours("10,000, shared prefixes", 10_000, true, true);
-    ours("10,000, step by step", 10_000, false, false);
+    let (few, few_shared) = (load(10_000, false), load(10_000, true));
+    ours("10,000 requests", &few, &single(30_000));
+    ours("10,000, shared prefixes", &few_shared, &single(30_000));
+    ours("10,000, step by step", &few, &SystemConfig { jump: false, ..single(30_000) });
     let before = peak_bytes();
-    ours("1,000,000 requests", 1_000_000, false, true);
-    println!("peak memory grew by {} bytes per request", (peak_bytes() - before) / 1_000_000);
-    ours("1,000,000, shared prefixes", 1_000_000, true, true);
+    let many = load(1_000_000, false);
+    ours("1,000,000 requests", &many, &single(30_000));
+    println!("peak memory grew by {} bytes per request", peak_bytes().saturating_sub(before) / 1_000_000);
+    ours("1,000,000, cache too small", &many, &single(1_000));
+    let replicas = SystemConfig { topology: Topology::Unified { replicas: 8 }, routing: Routing::LeastRequests, ..single(30_000) };
+    ours("1,000,000, 8 replicas", &many.faster(8.0), &replicas);
+    let drafts = Speculation { acceptance: vec![0.7, 0.6, 0.5], draft_step_ns: 1_000_000, draft_seq_ns: 0 };
+    let mut drafting = single(30_000);
+    drafting.engine.speculation = Some(drafts);
+    ours("10,000, three drafts", &few, &drafting);
+    ours("1,000,000, shared prefixes", &load(1_000_000, true), &single(30_000));
     for count in [1_000, 10_000] {
         peer(count);
     }

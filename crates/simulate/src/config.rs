@@ -161,8 +161,10 @@ pub struct Servers {
 pub struct Front {
     /// Requests in flight that the proxy allows; more wait outside until one is delivered.
     pub connection_cap: Option<u32>,
-    /// Delay of the gateway, nanoseconds.
+    /// Delay of the gateway for each request, whatever the load, nanoseconds.
     pub gateway_ns: i64,
+    /// A proxy that works on requests with a few servers, so that they can queue there.
+    pub proxy: Option<Servers>,
     /// Tokenizer pool.
     pub tokenizer: Option<Servers>,
 }
@@ -248,6 +250,11 @@ impl SystemConfig {
             at_least_one("front.connection_cap", cap)?;
         }
         not_negative("front.gateway_ns", self.front.gateway_ns)?;
+        if let Some(proxy) = self.front.proxy {
+            within("front.proxy.count", proxy.count, MOST_SERVERS)?;
+            not_negative("front.proxy.request_ns", proxy.request_ns)?;
+            sane("front.proxy.token_ns", proxy.token_ns)?;
+        }
         if let Some(tokenizer) = self.front.tokenizer {
             within("front.tokenizer.count", tokenizer.count, MOST_SERVERS)?;
             not_negative("front.tokenizer.request_ns", tokenizer.request_ns)?;
@@ -265,13 +272,13 @@ impl SystemConfig {
 }
 
 /// Most replicas of one pool.
-const MOST_REPLICAS: u32 = 4096;
+const MOST_REPLICAS: u32 = 1024;
 /// Most tokenizer servers and link lanes.
 const MOST_SERVERS: u32 = 65_536;
 /// Most tokens per chunk sent.
 const MOST_BURST: u32 = 4096;
 /// Most tokens per block.
-const MOST_BLOCK_TOKENS: u32 = 65_536;
+const MOST_BLOCK_TOKENS: u32 = 8192;
 /// Deepest speculation.
 const MOST_DEPTH: usize = 64;
 /// Longest single delay, nanoseconds: one day.

@@ -187,7 +187,7 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// Counts per replica; with two pools those that prefill come first.
     pub tallies: Vec<Tally>,
-    /// Whether the step limit cut the run.
+    /// Whether requests were left when the step limit, or the end of what 64 bits of nanoseconds can say, cut the run.
     pub is_cut: bool,
     /// Whether the system kept up.
     pub verdict: Verdict,

@@ -38,18 +38,27 @@ pub fn simulate_with<C: StepCost + ?Sized, O: Observer>(
     let inputs = Inputs { workload, engine: &config.engine, cost, jump: config.jump };
     let mut system = System::new(workload, config);
     system.run(&inputs, observer);
-    let is_cut = system.steps_left == 0;
+    let is_cut = system.rows.iter().any(|row| matches!(row.state, State::Waiting | State::Running));
     let tallies: Vec<_> = system.replicas.into_iter().map(Replica::into_tally).collect();
-    let verdict = judge(workload, &system.rows, &tallies, config.load);
+    let verdict = judge(workload, &system.rows, &tallies, config);
     Ok(Outcome { rows: system.rows, tallies, is_cut, verdict })
 }
 
-/// Shared blocks are made of whole engine blocks.
+/// Most shared blocks that all replicas together keep books about, 16 bytes each.
+const MOST_BOOKED_BLOCKS: u64 = 100_000_000;
+
+/// Shared blocks are made of whole engine blocks, and each replica that prefills keeps books about all of them.
 fn check_blocks(workload: &Workload, config: &SystemConfig) -> Result<(), ConfigError> {
     let (shared, own) = (workload.hash_block_tokens(), config.engine.block_tokens);
     if config.engine.prefix_caching && !shared.is_multiple_of(own) {
         let expected = "a divisor of the workload's tokens per hash, or prefix caching off";
         return Err(ConfigError { field: "engine.block_tokens", expected, found: format!("{own}, {shared} tokens per hash") });
+    }
+    let (Topology::Unified { replicas } | Topology::Split { prefill: replicas, .. }) = config.topology;
+    let booked = u64::from(replicas) * u64::from(workload.distinct_blocks());
+    if config.engine.prefix_caching && booked > MOST_BOOKED_BLOCKS {
+        let expected = "at most 100000000 replicas x shared blocks, or prefix caching off";
+        return Err(ConfigError { field: "topology.replicas", expected, found: format!("{replicas} x {}", workload.distinct_blocks()) });
     }
     Ok(())
 }
@@ -117,7 +126,7 @@ impl<'a> System<'a> {
 
     fn run<C: StepCost + ?Sized, O: Observer>(&mut self, inputs: &Inputs<'_, C>, observer: &mut O) {
         if let Load::Closed { users, .. } = self.config.load {
-            for _ in 0..users {
+            for _ in 0..(users as usize).min(self.rows.len()) {
                 self.send_next(0);
             }
         }

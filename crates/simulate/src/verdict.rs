@@ -4,7 +4,7 @@
 //! came near what the engine makes while its seats or blocks are all taken (`rho`). Past a `rho` of 0.85 a wait is not
 //! predictable: an error of x in the capacity becomes one of x / (1 - rho) in the wait.
 
-use crate::config::Load;
+use crate::config::{Load, SystemConfig, Topology};
 use crate::outcome::{NEVER, Row, State, Tally};
 use crate::workload::Workload;
 
@@ -41,11 +41,13 @@ impl Verdict {
 }
 
 /// Judges a finished run.
-pub(crate) fn judge(workload: &Workload, rows: &[Row], tallies: &[Tally], load: Load) -> Verdict {
-    if load != Load::Open {
+pub(crate) fn judge(workload: &Workload, rows: &[Row], tallies: &[Tally], config: &SystemConfig) -> Verdict {
+    if config.load != Load::Open {
         return Verdict::Closed;
     }
-    let rho = utilization(workload, tallies);
+    // Behind a split, tokens of one pool say nothing about the other.
+    let is_unified = matches!(config.topology, Topology::Unified { .. });
+    let rho = if is_unified { utilization(workload, tallies) } else { None };
     let (waiting, in_system) = growths(rows, workload.span_ns());
     let e2e: Vec<i64> = rows.iter().filter_map(Row::e2e_ns).collect();
     let mean_ns = e2e.iter().map(|&ns| ns as f64).sum::<f64>() / e2e.len().max(1) as f64;

@@ -116,6 +116,8 @@ impl Workload {
 pub(crate) struct Builder {
     workload: Workload,
     dense: HashMap<u64, u32>,
+    /// Request that named each block last, counted from 1.
+    named_by: Vec<u32>,
 }
 
 impl Builder {
@@ -129,20 +131,28 @@ impl Builder {
         self.workload.blocks.len()
     }
 
-    /// Adds a request with the ids of its blocks.
+    /// Adds a request with the ids of its blocks, up to one that it names twice: hashes of prefixes do not repeat.
     pub(crate) fn push(&mut self, mut request: Request, blocks: &[u64]) {
         request.prefix_start = self.workload.blocks.len() as u32;
-        request.prefix_count = blocks.len() as u32;
+        let number = self.workload.requests.len() as u32 + 1;
         for &block in blocks {
             let next = self.dense.len() as u32;
-            self.workload.blocks.push(*self.dense.entry(block).or_insert(next));
+            let id = *self.dense.entry(block).or_insert(next);
+            if id == next {
+                self.named_by.push(0);
+            }
+            if std::mem::replace(&mut self.named_by[id as usize], number) == number {
+                break;
+            }
+            self.workload.blocks.push(id);
         }
+        request.prefix_count = self.workload.blocks.len() as u32 - request.prefix_start;
         self.workload.requests.push(request);
     }
 
     /// Sorts by arrival, the first at 0.
     pub(crate) fn finish(self, hash_block_tokens: u32) -> Workload {
-        let Self { mut workload, dense } = self;
+        let Self { mut workload, dense, named_by: _ } = self;
         workload.distinct_blocks = dense.len() as u32;
         workload.hash_block_tokens = if workload.blocks.is_empty() { 0 } else { hash_block_tokens };
         workload.requests.sort_by_key(|request| request.arrival_ns);
@@ -175,7 +185,7 @@ mod tests {
     fn blocks_are_renumbered_and_shared() {
         let mut builder = Builder::default();
         builder.push(Request::new(0, 100, 1), &[u64::MAX, 7]);
-        builder.push(Request::new(1, 100, 1), &[u64::MAX, 8]);
+        builder.push(Request::new(1, 100, 1), &[u64::MAX, 8, 8, 7]);
         let workload = builder.finish(50);
         let [first, second] = workload.requests() else { panic!("two requests") };
         assert_eq!((workload.blocks(first), workload.blocks(second)), (&[0, 1][..], &[0, 2][..]));

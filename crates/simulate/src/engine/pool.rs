@@ -63,8 +63,10 @@ pub(crate) struct Hit {
     pub(crate) parked: u32,
     /// Blocks found in all.
     pub(crate) blocks: u32,
-    /// Of those, the ones that lie in the free queue.
+    /// Blocks that leave the free queue when the request takes what was found.
     pub(crate) blocks_in_queue: u32,
+    /// Of those, blocks that it has no use for: the end of a group of which only the start may be used.
+    pub(crate) surplus: u32,
 }
 
 impl Pool {
@@ -91,28 +93,30 @@ impl Pool {
     }
 
     /// How much of a prompt's `groups` and of the parked blocks of `request` is there, at most `most` blocks. A request
-    /// that was preempted was parked behind `own_groups` groups, which its private blocks follow.
+    /// that was preempted was parked behind `own_groups` groups, which its private blocks follow; where others computed
+    /// more of its prompt meanwhile, it uses that and not its own.
     pub(crate) fn find(&self, groups: &[u32], request: u32, own_groups: u32, most: u32) -> Hit {
         let mut hit = Hit::default();
-        let mut is_whole = true;
-        let parked = if self.parked.is_empty() { None } else { self.parked.get(&request) };
-        for &group in groups.iter().take(if parked.is_some() { own_groups as usize } else { usize::MAX }) {
+        for &group in groups {
             let found = &self.groups[group as usize];
             let blocks = found.present.min(most - hit.blocks);
             if blocks == 0 {
-                is_whole = false;
                 break;
             }
             hit.groups += 1;
             hit.blocks += blocks;
             // The whole group leaves the queue, even where only a part of it is used.
-            hit.blocks_in_queue += if found.holders == 0 { found.present } else { 0 };
+            if found.holders == 0 {
+                hit.blocks_in_queue += found.present;
+                hit.surplus += found.present - blocks;
+            }
             if blocks < self.group_blocks {
-                is_whole = false;
-                break;
+                return hit;
             }
         }
-        if let (true, Some(&place)) = (is_whole, parked) {
+        if hit.groups == own_groups
+            && let Some(&place) = self.parked.get(&request)
+        {
             hit.parked = self.queue[(place - self.head) as usize].count.min(most - hit.blocks);
             hit.blocks += hit.parked;
             hit.blocks_in_queue += hit.parked;
@@ -269,6 +273,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -279,10 +285,10 @@ mod tests {
         assert!(!pool.register(1), "somebody computed it already");
         pool.release(&[0, 1]);
         assert_eq!(pool.free(), 10);
-        assert_eq!(pool.find(&[0, 1, 2], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 4, blocks_in_queue: 4 });
+        assert_eq!(pool.find(&[0, 1, 2], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 4, blocks_in_queue: 4, surplus: 0 });
         // Six blocks were never used; the seventh is the end of the second group, which was released first.
         pool.take(7);
-        assert_eq!(pool.find(&[0, 1], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 3, blocks_in_queue: 3 });
+        assert_eq!(pool.find(&[0, 1], 9, 0, 99), Hit { groups: 2, parked: 0, blocks: 3, blocks_in_queue: 3, surplus: 0 });
         pool.take(1);
         assert_eq!(pool.find(&[0, 1], 9, 0, 99).blocks, 2);
         pool.hold(&[0]);
@@ -296,12 +302,119 @@ mod tests {
         pool.park(5, 6);
         pool.free_private(2);
         pool.take(2);
-        assert_eq!(pool.find(&[], 5, 0, 99), Hit { groups: 0, parked: 4, blocks: 4, blocks_in_queue: 4 });
+        assert_eq!(pool.find(&[], 5, 0, 99), Hit { groups: 0, parked: 4, blocks: 4, blocks_in_queue: 4, surplus: 0 });
         assert_eq!(pool.find(&[], 5, 0, 3).blocks, 3);
         assert_eq!(pool.find(&[], 6, 0, 99), Hit::default());
         pool.unpark(5, 3);
         assert_eq!((pool.free(), pool.recount().0), (3, 3));
         assert_eq!(pool.find(&[], 5, 0, 99), Hit::default());
+    }
+
+    /// The slow way: every free block for itself, with what it holds.
+    #[derive(Default)]
+    struct Slow {
+        queue: Vec<Label>,
+        groups: [(u32, u32); 4],
+        private: u32,
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Label {
+        Nothing,
+        Group(u32),
+        Parked(u32),
+    }
+
+    impl Slow {
+        fn queued(&self, label: Label) -> u32 {
+            self.queue.iter().filter(|&&other| other == label).count() as u32
+        }
+
+        fn present(&self, group: u32) -> u32 {
+            let (holders, present) = self.groups[group as usize];
+            if holders > 0 { present } else { self.queued(Label::Group(group)) }
+        }
+    }
+
+    /// One operation on both, as far as it is allowed; `which` is a group or request, `count` a number of blocks.
+    fn operate(pool: &mut Pool, slow: &mut Slow, kind: u8, which: u32, count: u32) {
+        let (holders, present) = slow.groups[which as usize];
+        match kind {
+            0 if count <= pool.free() => {
+                pool.take(count);
+                slow.queue.drain(..count as usize);
+                slow.private += count;
+            }
+            1 if slow.private >= 3 && slow.present(which) == 0 => {
+                assert!(pool.register(which));
+                (slow.groups[which as usize], slow.private) = ((1, 3), slow.private - 3);
+            }
+            2 if slow.present(which) > 0 => {
+                let present = slow.present(which);
+                pool.hold(&[which]);
+                slow.queue.retain(|&label| label != Label::Group(which));
+                slow.groups[which as usize] = (holders + 1, present);
+            }
+            3 if holders > 0 && slow.private >= 3 - present => {
+                assert_eq!(pool.complete(which), present < 3);
+                (slow.groups[which as usize].1, slow.private) = (3, slow.private - (3 - present));
+            }
+            4 if holders > 0 => {
+                pool.release(&[which]);
+                slow.groups[which as usize].0 -= 1;
+                if holders == 1 {
+                    slow.queue.extend((0..present).map(|_| Label::Group(which)));
+                }
+            }
+            5 if count <= slow.private => {
+                pool.free_private(count);
+                slow.private -= count;
+                slow.queue.extend((0..count).map(|_| Label::Nothing));
+            }
+            6 if count <= slow.private && slow.queued(Label::Parked(which)) == 0 => {
+                pool.park(which, count);
+                slow.private -= count;
+                slow.queue.extend((0..count).map(|_| Label::Parked(which)));
+            }
+            7 => {
+                // The first blocks of the text were released last, so what is used are the last of the run.
+                let used = count.min(slow.queued(Label::Parked(which)));
+                pool.unpark(which, used);
+                let mut rest = slow.queued(Label::Parked(which)) - used;
+                slow.queue.retain_mut(|label| {
+                    if *label == Label::Parked(which) {
+                        if rest == 0 {
+                            return false;
+                        }
+                        rest -= 1;
+                        *label = Label::Nothing;
+                    }
+                    true
+                });
+                slow.private += used;
+            }
+            _ => {}
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn runs_are_blocks_one_by_one(operations in proptest::collection::vec((0u8..8, 0u32..4, 0u32..7), 0..300)) {
+            let mut pool = Pool::new(24, 4, 3);
+            let mut slow = Slow { queue: vec![Label::Nothing; 24], ..Slow::default() };
+            for (kind, which, count) in operations {
+                operate(&mut pool, &mut slow, kind, which, count);
+                prop_assert_eq!(pool.free() as usize, slow.queue.len());
+                for which in 0..4 {
+                    prop_assert_eq!(pool.present(which), slow.present(which), "group {}", which);
+                    prop_assert_eq!(pool.find(&[], which, 0, 99).parked, slow.queued(Label::Parked(which)), "request {}", which);
+                    let hit = pool.find(&[which], 99, 0, 99);
+                    prop_assert_eq!(hit.blocks_in_queue, slow.queued(Label::Group(which)));
+                }
+            }
+            let held: u32 = slow.groups.iter().filter(|group| group.0 > 0).map(|group| group.1).sum();
+            prop_assert_eq!(pool.recount(), (slow.queue.len() as u64, u64::from(held)));
+        }
     }
 
     #[test]

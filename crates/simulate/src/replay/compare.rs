@@ -3,6 +3,7 @@
 use super::calibrate::{Calibration, Floors, calibrate};
 use super::measured::MeasuredRun;
 use crate::config::{ConfigError, EngineConfig, Routing, SystemConfig, Topology};
+use crate::cost::StepCost;
 use crate::outcome::Summary;
 use crate::system::simulate;
 use crate::verdict::Verdict;
@@ -70,8 +71,8 @@ const FULL_KV_PCT: f64 = 95.0;
 /// A run and its simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The law used.
-    pub calibration: Calibration,
+    /// The law fitted on the run; nothing for a forecast, which brought its own.
+    pub calibration: Option<Calibration>,
     /// What was measured.
     pub measured: Figures,
     /// What the simulation says. Its time to the first token counts only where `verdict` is not saturated.
@@ -93,11 +94,17 @@ pub struct Replay {
 /// Calibrates on a run and simulates it. `None` when the run is too small to calibrate.
 pub fn replay(run: &MeasuredRun, floors: Floors) -> Result<Option<Replay>, ConfigError> {
     let Some(calibration) = calibrate(run, floors) else { return Ok(None) };
+    let replay = forecast(run, &calibration.cost)?;
+    Ok(Some(Replay { calibration: Some(calibration), ..replay }))
+}
+
+/// Simulates the requests of a run with a law from elsewhere.
+pub fn forecast<C: StepCost + ?Sized>(run: &MeasuredRun, cost: &C) -> Result<Replay, ConfigError> {
     let requests: Vec<Request> =
         run.requests.iter().map(|row| Request::new(row.arrival_ns, row.prompt_tokens, row.output_tokens)).collect();
     let workload = Workload::new(requests);
     let config = config_of(run, &workload);
-    let outcome = simulate(&workload, &config, &calibration.cost)?;
+    let outcome = simulate(&workload, &config, cost)?;
     let summary = outcome.summary(&workload);
     let ttft_s = outcome.rows.iter().filter_map(crate::Row::ttft_ns).map(|ns| ns as f64 / 1e9).sum::<f64>() / summary.done.max(1) as f64;
     let simulated = Figures {
@@ -112,8 +119,8 @@ pub fn replay(run: &MeasuredRun, floors: Floors) -> Result<Option<Replay>, Confi
         summary.seats_frac > summary.kv_frac,
         summary.kv_frac > summary.seats_frac,
     );
-    Ok(Some(Replay {
-        calibration,
+    Ok(Replay {
+        calibration: None,
         measured: measured_figures(run),
         simulated,
         verdict: outcome.verdict,
@@ -122,7 +129,7 @@ pub fn replay(run: &MeasuredRun, floors: Floors) -> Result<Option<Replay>, Confi
         simulated_binding,
         is_kv_assumed: run.settings.kv_blocks.is_none(),
         summary,
-    }))
+    })
 }
 
 /// The engine as it was set, with a cache that is never full where its size is not recorded.

@@ -1,4 +1,4 @@
-//! What a request passes before an engine: connections, the gateway, the tokenizer pool.
+//! What a request passes before an engine: connections, the gateway, a proxy, the tokenizer pool.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +21,7 @@ pub(super) struct FrontState {
     connected: u32,
     outside: VecDeque<u32>,
     gateway_ns: i64,
+    proxy: Option<Pool>,
     tokenizer: Option<Pool>,
 }
 
@@ -31,6 +32,7 @@ impl FrontState {
             connected: 0,
             outside: VecDeque::new(),
             gateway_ns: front.gateway_ns,
+            proxy: front.proxy.map(Pool::new),
             tokenizer: front.tokenizer.map(Pool::new),
         }
     }
@@ -54,10 +56,12 @@ impl FrontState {
         next
     }
 
-    /// When a request that connected at `at_ns` is through gateway and tokenizer. To be asked in order of time.
+    /// When a request that connected at `at_ns` is through gateway, proxy and tokenizer. To be asked in order of time; what
+    /// leaves the proxy earlier than its predecessor still waits behind it at the tokenizer.
     pub(super) fn tokenized_ns(&mut self, at_ns: i64, prompt_tokens: u32) -> i64 {
         let at_ns = at_ns.saturating_add(self.gateway_ns);
-        self.tokenizer.as_mut().map_or(at_ns, |pool| pool.done_ns(at_ns, pool.work_ns(prompt_tokens)))
+        let pools = [&mut self.proxy, &mut self.tokenizer].into_iter().flatten();
+        pools.fold(at_ns, |at_ns, pool| pool.done_ns(at_ns, pool.work_ns(prompt_tokens)))
     }
 }
 

@@ -126,6 +126,19 @@ fn a_slow_tokenizer_is_a_queue_before_the_engine() {
 }
 
 #[test]
+fn a_proxy_that_works_on_requests_is_a_queue() {
+    let workload = chat(8.0);
+    let proxy = |request_ns| Front { proxy: Some(Servers { count: 1, request_ns, token_ns: 0.0 }), ..Front::default() };
+    let delay = |request_ns| {
+        let slow = run(&workload, &SystemConfig { front: proxy(request_ns), ..healthy() });
+        (slow.e2e.mean_ns - run(&workload, &healthy()).e2e.mean_ns) / MS
+    };
+    // M/D/1 at 0.16 and at 0.48: 20 + 1.9 ms and 60 + 27.7 ms.
+    assert!((delay(20_000_000) / 21.9 - 1.0).abs() < 0.1, "{}", delay(20_000_000));
+    assert!((delay(60_000_000) / 87.7 - 1.0).abs() < 0.1, "{}", delay(60_000_000));
+}
+
+#[test]
 fn a_starved_api_process_stretches_delivery() {
     let workload = chat(8.0);
     let plain = simulate(&workload, &healthy(), &LAW).unwrap();

@@ -102,6 +102,7 @@ fn any_system() -> impl Strategy<Value = SystemConfig> {
                 front: Front {
                     connection_cap,
                     gateway_ns,
+                    proxy: tokenizes.then_some(Servers { count: 1, request_ns: 2_000_000, token_ns: 0.0 }),
                     tokenizer: tokenizes.then_some(Servers { count: 2, request_ns: 300_000, token_ns: 1_000.0 }),
                 },
                 delivery: Delivery { api_servers: 2, api_token_ns, burst_tokens, buffering_proxy },
@@ -157,8 +158,8 @@ fn check_rows(outcome: &Outcome, workload: &Workload, audited: &Auditor, config:
         let resumed = outputs - tally.first_tokens - tally.decode_tokens;
         assert!(resumed <= tally.preemptions, "{resumed} {tally:?}");
         assert_eq!(tally.first_tokens, outcome.rows.iter().filter(|row| row.state == State::Done).count() as u64);
-        // Preempted while its prompt was in work, a request computes parts of it again.
-        assert!(audited.prefill_tokens >= prompts);
+        // What a preempted request computes again comes on top, unless somebody else computed its prefix meanwhile.
+        assert!(config.engine.prefix_caching || audited.prefill_tokens >= prompts);
         if tally.preemptions == 0 {
             assert_eq!(audited.prefill_tokens, prompts);
         }
@@ -167,8 +168,6 @@ fn check_rows(outcome: &Outcome, workload: &Workload, audited: &Auditor, config:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn tokens_and_blocks_are_conserved(config in any_system(), workload in any_workload()) {
         let mut auditor = Auditor::default();

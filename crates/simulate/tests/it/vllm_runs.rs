@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use model::memory::{self, Dtype};
 use model::{hardware, models};
-use simulate::replay::{Binding, Floors, MeasuredRun, Replay, replay};
+use simulate::replay::{Binding, Floors, KernelProfile, MeasuredRequest, MeasuredRun, Replay, RunSettings, forecast, replay};
 
 macro_rules! run {
     ($name:literal) => {
@@ -53,7 +53,8 @@ fn off(simulated: f64, measured: f64) -> f64 {
 fn table(replays: &[(&str, Replay)]) -> String {
     let mut text = String::from("measured -> simulated\n");
     for (name, replay) in replays {
-        let (m, s, law) = (&replay.measured, &replay.simulated, &replay.calibration.cost);
+        let calibration = replay.calibration.unwrap();
+        let (m, s, law) = (&replay.measured, &replay.simulated, calibration.cost);
         let ttft = if replay.verdict.is_saturated() { "saturated".to_string() } else { format!("{:.2} s", s.ttft_s) };
         writeln!(
             text,
@@ -62,7 +63,7 @@ fn table(replays: &[(&str, Replay)]) -> String {
             law.b_s * 1e6,
             law.c_s * 1e6,
             law.d_s * 1e9,
-            replay.calibration.median_error_frac * 100.0
+            calibration.median_error_frac * 100.0
         )
         .unwrap();
         writeln!(
@@ -102,6 +103,77 @@ fn four_runs_are_reproduced() {
         assert_eq!((replay.measured_binding, replay.simulated_binding), (binding, binding), "{name}");
     }
     assert_eq!(replays.iter().map(|(_, replay)| replay.is_kv_assumed).collect::<Vec<_>>(), [false, true, true, true]);
+}
+
+macro_rules! profile {
+    ($name:literal) => {
+        KernelProfile::read(
+            include_str!(concat!("../data/kernel-profiles/", $name, "/dense.csv")),
+            include_str!(concat!("../data/kernel-profiles/", $name, "/per_sequence.csv")),
+            include_str!(concat!("../data/kernel-profiles/", $name, "/attention.csv")),
+            32,
+        )
+        .unwrap()
+    };
+}
+
+/// Nothing of the run but its requests and settings: steps take what single kernels took on the same device.
+#[test]
+#[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
+fn kernels_forecast_two_runs() {
+    // With up to 49 sequences kernels tell all; with 128 of unequal length attention takes longer than for equal ones.
+    for (at, profile, within) in [(0, profile!("RTX4090"), 0.03), (1, profile!("RTXPRO6000"), 0.12)] {
+        let (name, requests, series, meta) = RUNS[at];
+        let run = MeasuredRun::read(requests, series, meta).unwrap();
+        let replay = forecast(&run, &profile).unwrap();
+        let (m, s) = (&replay.measured, &replay.simulated);
+        println!(
+            "{name}, forecast from kernels: TPOT {:.2} -> {:.2} ms ({:+.1} %), E2E {:.2} -> {:.2} s ({:+.1} %), {:?}",
+            m.tpot_s * 1e3,
+            s.tpot_s * 1e3,
+            off(s.tpot_s, m.tpot_s) * 100.0,
+            m.e2e_s,
+            s.e2e_s,
+            off(s.e2e_s, m.e2e_s) * 100.0,
+            replay.simulated_binding,
+        );
+        assert!(off(s.tpot_s, m.tpot_s).abs() < within && off(s.e2e_s, m.e2e_s).abs() < within, "{name}");
+        assert!(replay.verdict.is_saturated() && replay.simulated_binding == replay.measured_binding, "{name}");
+    }
+}
+
+/// A run at a quarter of its capacity, timed at the client: here waits are numbers. Each request is its own evidence, since
+/// its engine times were not recorded.
+#[test]
+#[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
+fn a_stable_run_has_a_first_token_time() {
+    let number = |line: &str, at: usize| line.split(',').nth(at).unwrap().parse::<i64>().unwrap();
+    let request = |line: &str| MeasuredRequest {
+        arrival_ns: number(line, 0),
+        queued_ns: number(line, 0),
+        scheduled_ns: number(line, 0),
+        prompt_tokens: number(line, 1) as u32,
+        output_tokens: number(line, 2) as u32,
+        first_ns: number(line, 3),
+        last_ns: number(line, 4),
+    };
+    let requests: Vec<_> = include_str!("../data/steady_chat.csv").lines().skip(1).map(request).collect();
+    let settings = RunSettings { max_num_seqs: 256, max_num_batched_tokens: 2048, replicas: 1, kv_blocks: Some(2730), block_tokens: 128 };
+    let replay = replay(&MeasuredRun { requests, gauges: Vec::new(), settings }, Floors::default()).unwrap().unwrap();
+    let (m, s) = (&replay.measured, &replay.simulated);
+    println!(
+        "steady chat on a CPU: TPOT {:.2} -> {:.2} ms, E2E {:.3} -> {:.3} s, TTFT {:.0} -> {:.0} ms, {:?} {:?}",
+        m.tpot_s * 1e3,
+        s.tpot_s * 1e3,
+        m.e2e_s,
+        s.e2e_s,
+        m.ttft_s * 1e3,
+        s.ttft_s * 1e3,
+        replay.verdict,
+        replay.calibration
+    );
+    assert!(!replay.verdict.is_saturated() && replay.summary.ttft.is_some());
+    assert!(off(s.tpot_s, m.tpot_s).abs() < 0.1 && off(s.e2e_s, m.e2e_s).abs() < 0.1);
 }
 
 /// A record whose gauges belong to another run is told by Little's law.

@@ -34,7 +34,7 @@ impl Replica {
         let start_ns = self.clock_ns;
         self.clock_ns = start_ns.saturating_add(span_ns);
         let gate = if self.waiting.is_empty() { None } else { plan.gate };
-        self.blocked = if plan.has_preempted { None } else { gate.filter(|gate| *gate != super::Gate::Budget) };
+        self.blocked = if plan.has_preempted || plan.is_fickle { None } else { gate.filter(|gate| *gate != super::Gate::Budget) };
         self.tally.spend(span_ns, self.pool.total() - self.pool.free(), self.pool.total());
         self.tally.occupy(span_ns, 1, self.running.len() as u64, self.waiting.len() as u64, gate);
         let made_tokens = self.book(&plan, inputs, rows);
@@ -60,7 +60,8 @@ impl Replica {
         let step = self.step;
         self.step += 1;
         self.finished_last = 0;
-        let decoded = if engine.speculation.is_some() { self.advance_by_drafts(engine) } else { u64::from(self.decoding) };
+        let (decoded, has_done) =
+            if engine.speculation.is_some() { self.advance_by_drafts(engine) } else { (u64::from(self.decoding), false) };
         if engine.speculation.is_none() {
             self.context += u64::from(self.decoding);
         }
@@ -81,9 +82,10 @@ impl Replica {
             self.stream.pause(sequence.entry.sent_ns, self.sent_ns);
             self.stream.join(step);
         }
-        if engine.speculation.is_some() {
+        if has_done {
             self.finish_drafted(inputs, rows);
-        } else {
+        }
+        if engine.speculation.is_none() {
             self.finish_due(inputs, rows);
         }
         for slot in completed {
@@ -92,10 +94,11 @@ impl Replica {
         made
     }
 
-    /// Each decoding sequence verifies its drafts: it advances by one token and those accepted in a row.
-    fn advance_by_drafts(&mut self, engine: &EngineConfig) -> u64 {
-        let Some(speculation) = &engine.speculation else { return 0 };
-        let mut made = 0;
+    /// Each decoding sequence verifies its drafts: it advances by one token and those accepted in a row. Returns the tokens
+    /// made, and whether a sequence is done.
+    fn advance_by_drafts(&mut self, engine: &EngineConfig) -> (u64, bool) {
+        let Some(speculation) = &engine.speculation else { return (0, false) };
+        let (mut made, mut has_done) = (0, false);
         for &slot in &self.running {
             let sequence = &mut self.slots[slot as usize];
             if !sequence.is_decoding {
@@ -108,8 +111,9 @@ impl Replica {
             sequence.entered = self.step;
             self.context += u64::from(tokens);
             made += u64::from(tokens);
+            has_done |= sequence.generated == sequence.output;
         }
-        made
+        (made, has_done)
     }
 
     /// Ends the sequences whose last token was just verified.

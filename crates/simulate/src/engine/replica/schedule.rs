@@ -1,6 +1,7 @@
 //! What the next step serves: decoding sequences, prompts in work, new requests, and who has to make room.
 
 use super::super::observe::Gate;
+use super::super::pool::Hit;
 use super::super::sequence::Sequence;
 use super::super::waiting::Entry;
 use super::{Inputs, Replica, Role};
@@ -23,6 +24,8 @@ pub(super) struct Plan {
     pub(super) has_preempted: bool,
     /// Why the head of the queue still waits.
     pub(super) gate: Option<Gate>,
+    /// Whether decoding alone can change that.
+    pub(super) is_fickle: bool,
 }
 
 impl Plan {
@@ -57,7 +60,7 @@ impl Replica {
             self.preempt(victim, plan, inputs, rows);
         }
         self.pool.take(need);
-        if depth > 0 {
+        if depth > 0 && need > 0 {
             self.book_lookahead(engine);
         }
         plan.is_decode_served = true;
@@ -215,78 +218,110 @@ impl Replica {
         self.partials.iter().filter(is_unfinished).count() as u32
     }
 
+    /// Gives the head of the queue a seat, or says what holds it out.
     fn admit_one<C: ?Sized>(&mut self, entry: Entry, plan: &mut Plan, inputs: &Inputs<'_, C>, rows: &mut [Row]) -> Result<(), Gate> {
-        let (engine, workload) = (inputs.engine, inputs.workload);
-        let request = &workload.requests()[entry.request as usize];
-        let block_tokens = engine.block_tokens;
-        let target = request.prompt_tokens + if entry.is_transferred { 0 } else { entry.generated };
-        let groups = self.role.groups_of(entry.request, workload, engine);
-        // At least one token is computed, so that there is something to sample from.
-        let most = if engine.prefix_caching && !entry.is_transferred { (target - 1) / block_tokens } else { 0 };
-        let hit = self.pool.find(groups, entry.request, entry.own_groups, most);
-        let found = hit.blocks * block_tokens;
-        let left = if entry.is_transferred { 0 } else { target - found };
-        let per_seq = if entry.is_transferred { 1 + engine.depth() } else { 0 };
-        let chunk = chunk_of(left, plan.budget, engine);
-        let is_cut = chunk < left;
-        let has_no_budget = plan.budget == 0 || plan.budget < per_seq || (left > 0 && chunk == 0);
-        if has_no_budget || (is_cut && self.unfinished_prompts() >= engine.max_partial_prefills) {
-            return Err(Gate::Budget);
-        }
-        // Decoding in this very step takes the block after the last, drafts included.
-        let now = if entry.is_transferred { target + per_seq } else { found + chunk };
-        let need = now.div_ceil(block_tokens) - hit.blocks;
-        let wanted =
-            if engine.reserve_full_prompt { target.div_ceil(block_tokens).max(now.div_ceil(block_tokens)) - hit.blocks } else { need };
-        let free = u64::from(self.pool.free() - hit.blocks_in_queue);
-        if u64::from(wanted) + u64::from(engine.watermark_blocks) > free {
-            return Err(Gate::Kv);
-        }
+        let offer = self.offer(&entry, plan, inputs)?;
         self.waiting.pop();
         let row = &mut rows[entry.request as usize];
         if !entry.is_resumed && !entry.is_transferred {
             row.admitted_ns = self.clock_ns;
-            row.cached_tokens = found;
+            row.cached_tokens = offer.target - offer.left;
             row.state = State::Running;
         }
-        let held = &groups[..hit.groups as usize];
+        if entry.is_resumed {
+            self.tally.recomputed_tokens += u64::from(offer.left);
+        }
+        let slot = self.settle(entry, &offer, inputs);
+        if entry.is_transferred {
+            plan.budget -= 1 + inputs.engine.depth();
+            plan.joined.push(slot);
+            self.start_decoding(slot, self.step, inputs.engine);
+        } else {
+            self.partials.push(slot);
+            self.compute(slot, offer.chunk, plan, inputs.workload, inputs.engine);
+        }
+        Ok(())
+    }
+
+    /// What a waiting request would get in this step.
+    fn offer<C: ?Sized>(&self, entry: &Entry, plan: &mut Plan, inputs: &Inputs<'_, C>) -> Result<Offer, Gate> {
+        let engine = inputs.engine;
+        let block_tokens = engine.block_tokens;
+        let prompt = inputs.workload.requests()[entry.request as usize].prompt_tokens;
+        let (target, hit) = if entry.is_transferred {
+            (prompt, Hit::default())
+        } else {
+            // At least one token is computed, so that there is something to sample from.
+            let target = prompt + entry.generated;
+            let most = if engine.prefix_caching { (target - 1) / block_tokens } else { 0 };
+            let groups = self.role.groups_of(entry.request, inputs.workload, engine);
+            (target, self.pool.find(groups, entry.request, entry.own_groups, most))
+        };
+        let found = hit.blocks * block_tokens;
+        let (left, decoded) = if entry.is_transferred { (0, 1 + engine.depth()) } else { (target - found, 0) };
+        let chunk = chunk_of(left, plan.budget, engine);
+        let is_cut = chunk < left;
+        let has_no_budget = plan.budget == 0 || plan.budget < decoded || (is_cut && chunk == 0);
+        if has_no_budget || (is_cut && self.unfinished_prompts() >= engine.max_partial_prefills) {
+            return Err(Gate::Budget);
+        }
+        // Decoding in this very step takes the block after the last, drafts included.
+        let now = if entry.is_transferred { target + decoded } else { found + chunk };
+        let need = now.div_ceil(block_tokens) - hit.blocks;
+        let reserved = if engine.reserve_full_prompt { target.div_ceil(block_tokens) - hit.blocks } else { 0 };
+        let wanted = u64::from(need.max(reserved)) + u64::from(engine.watermark_blocks);
+        if wanted > u64::from(self.pool.free() - hit.blocks_in_queue) {
+            // With all blocks reserved, free blocks that hold something for the request count as much as empty ones. Else
+            // it may get in once others have overwritten them.
+            plan.is_fickle = hit.blocks_in_queue > 0 && (!engine.reserve_full_prompt || hit.surplus > 0);
+            return Err(Gate::Kv);
+        }
+        Ok(Offer { target, left, chunk, need, hit })
+    }
+
+    /// Takes the blocks of an offer and a seat.
+    fn settle<C: ?Sized>(&mut self, entry: Entry, offer: &Offer, inputs: &Inputs<'_, C>) -> u32 {
+        let (engine, hit) = (inputs.engine, offer.hit);
+        let held = &self.role.groups_of(entry.request, inputs.workload, engine)[..hit.groups as usize];
         let has_partial_group = held.last().is_some_and(|&group| self.pool.present(group) < self.pool.group_blocks());
         self.pool.hold(held);
         self.pool.unpark(entry.request, hit.parked);
-        self.pool.take(need);
-        // Without drafts the block of this step follows from the step counter, as for all that decode.
-        let booked = if entry.is_transferred && engine.depth() == 0 { target.div_ceil(block_tokens) } else { hit.blocks + need };
-        let sequence = Sequence {
+        self.pool.take(offer.need);
+        // Without drafts the block of the first decode step follows from the step counter, as for all that decode.
+        let is_counted_later = entry.is_transferred && engine.depth() == 0;
+        let blocks = if is_counted_later { offer.target.div_ceil(engine.block_tokens) } else { hit.blocks + offer.need };
+        self.seat(Sequence {
             entry,
             order: self.admissions,
-            output: self.output_of(request.output_tokens),
-            target,
-            computed: target - left,
+            output: self.output_of(inputs.workload.requests()[entry.request as usize].output_tokens),
+            target: offer.target,
+            computed: offer.target - offer.left,
             is_decoding: false,
             entered: 0,
             joined: 0,
             context: 0,
             generated: entry.generated,
-            blocks: booked,
-            private: booked - (hit.blocks - hit.parked),
+            blocks,
+            private: blocks - (hit.blocks - hit.parked),
             shared: hit.groups,
             has_partial_group,
             is_closed: false,
-        };
-        let slot = self.seat(sequence);
-        if entry.is_transferred {
-            plan.budget -= per_seq;
-            plan.joined.push(slot);
-            self.start_decoding(slot, self.step, engine);
-        } else {
-            self.partials.push(slot);
-            if entry.is_resumed {
-                self.tally.recomputed_tokens += u64::from(left);
-            }
-            self.compute(slot, chunk, plan, workload, engine);
-        }
-        Ok(())
+        })
     }
+}
+
+/// What a waiting request gets if it is admitted.
+struct Offer {
+    /// Tokens it has to have before the next one can be made.
+    target: u32,
+    /// Of those, not found in the cache.
+    left: u32,
+    /// Of those, computed in this step.
+    chunk: u32,
+    /// Blocks to take for that.
+    need: u32,
+    /// What was found.
+    hit: Hit,
 }
 
 /// Tokens of a prompt with `left` to go that a step with `budget` computes; 0 when it has to wait.
