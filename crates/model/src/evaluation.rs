@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use published_runs::{MOST_BYTES, MOST_ROWS, ReadError, Runs, Skipped, read};
 pub use tables::text;
 
-use crate::calibration::{Calibration, Lever, Observation, Origin, calibrate, pairs};
+use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs};
 use crate::models::Kind;
-use crate::prediction::Solution;
+use crate::prediction::{Loop, Solution};
 
 /// Errors of one set of rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ struct Forecast<'a> {
 
 impl Forecast<'_> {
     fn ttft_s(&self) -> f64 {
-        self.solution.prefill_s + self.solution.queue_s
+        Loop::run_ttft_s(&self.solution, REQUESTS_PER_SEAT)
     }
 }
 

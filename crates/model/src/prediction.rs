@@ -64,6 +64,8 @@ pub struct Solution {
     pub prefill_s: f64,
     /// Time before first scheduling.
     pub queue_s: f64,
+    /// Further wait of the mean request when all running ones start at once, as load generators do: the prompts before it.
+    pub burst_s: f64,
     /// Requests per second over all replicas.
     pub requests_per_s: f64,
     /// Share of the running requests that decode, the rest computes its prompt.
@@ -137,6 +139,7 @@ impl Loop {
                 tpot_s,
                 prefill_s,
                 queue_s: (self.in_flight - self.running).max(0.0) / per_rank,
+                burst_s: others / 2.0 * prompt_s,
                 requests_per_s: per_rank * self.attention_ranks,
                 decoding_frac: share,
                 prefill_busy_frac: busy,
@@ -144,6 +147,11 @@ impl Loop {
             });
         }
         solution.expect("eight rounds ran")
+    }
+
+    /// Mean time to the first token in a run of `requests_per_seat` requests per seat: the first of them start at once.
+    pub fn run_ttft_s(solution: &Solution, requests_per_seat: f64) -> f64 {
+        solution.prefill_s + solution.queue_s + solution.burst_s / requests_per_seat.max(1.0)
     }
 
     /// Requests that wait outside the engine, over all replicas.
