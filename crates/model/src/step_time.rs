@@ -116,6 +116,8 @@ pub enum Binding {
     Overhead,
     /// Communication between ranks.
     Collectives,
+    /// Prompts of other requests that are computed between a request's tokens; never the largest part of a decode step.
+    Prompts,
 }
 
 impl Binding {
@@ -127,6 +129,7 @@ impl Binding {
             Self::Compute => "compute",
             Self::Overhead => "fixed cost per step and layer",
             Self::Collectives => "communication between ranks",
+            Self::Prompts => "prompts of other requests",
         }
     }
 }
