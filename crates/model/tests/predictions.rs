@@ -242,7 +242,7 @@ fn data_and_pipeline_parallelism_do_what_they_do() {
 
 #[test]
 fn the_step_function_by_hand() {
-    // Llama-3.1-8B in BF16 on one H100, 32 sequences of 1,000 tokens: 15.01 GB of weights and 4.198 GB of KV at 3.35 TB/s, times
+    // Llama-3.1-8B in BF16 on one H100: 32 sequences of 1,000 tokens: 15.01 GB of weights and 4.198 GB of KV at 3.35 TB/s, times
     // 1/0.8, and a millisecond, and 32 layers of 26 us.
     use model::step_time::{Ideal, StepLoad};
     let (model, gpu) = (models::find("Llama-3.1-8B").unwrap(), hardware::find("h100-sxm").unwrap());
@@ -255,7 +255,7 @@ fn the_step_function_by_hand() {
     assert_eq!(time.binding(), Binding::Weights);
     // Two ranks: half of the bytes, 64 all-reduces of 32 x 4096 x 2 bytes at 260 GB/s.
     let two = Ideal::of(&Deployment { tensor: 2, ..deployment }, &step).step(&c);
-    let expected = (15.01e9 + 4.198e9) / 2.0 / 3.35e12 / 0.8 + 1e-3 + 32.0 * 26e-6 + 64.0 * (12e-6 + 262_144.0 / 260e9);
+    let expected = (15.01e9 + 4.198e9) / (2.0 * 3.35e12 * 0.8) + 1e-3 + 32.0 * 26e-6 + 64.0 * (12e-6 + 262_144.0 / 260e9);
     assert!((two.total_s / expected - 1.0).abs() < 1e-3, "{two:?} {expected}");
     assert!(matches!(Deployment { tensor: 3, ..deployment }.check(), Err(Unpredictable::Heads { tensor: 3, heads: 32, .. })));
 }
