@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod calibration;
+pub mod chunked_prefill;
 pub mod collectives;
 pub mod concurrency;
 pub mod deployment;

@@ -2,10 +2,12 @@
 //! published table is scored when it lies beside the checkout.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use expect_test::expect;
 use model::calibration::{Lever, Observation, Origin, Stored, StoredKind, calibrate};
+use model::concurrency::{LinearLatency, Point};
 use model::evaluation::{Errors, KindScore, LeverScore, Scores, evaluate, read, text};
 use model::models::Kind;
 
@@ -55,7 +57,8 @@ fn dense_models_left_out_are_predicted() {
     let scores = evaluate(&read(&dense_rows()).unwrap());
     assert_eq!(scores.row_count, 685);
     dense_keeps(of(&scores, Kind::Dense));
-    let printed: String = text(&scores).lines().take(6).map(|line| format!("{line}\n")).collect();
+    let table = text(&scores);
+    let printed = table.lines().take(6).collect::<Vec<_>>().join("\n") + "\n";
     expect![[r#"
         685 rows, 685 scored. Each model is predicted by coefficients fitted on the other models of its kind.
 
@@ -88,7 +91,10 @@ fn rows_that_cannot_be_told_are_listed_and_not_guessed() {
                 meta-llama/Llama-3.1-8B,h100_sxm,vllm,fp8,half,1024,128,8,1,7.9\n\
                 meta-llama/Llama-3.1-8B,h100_sxm,vllm,,agg,1024,128,8,1,7.9\n";
     let runs = read(&format!("{header}{rows}")).unwrap();
-    let lines: String = runs.skipped.iter().map(|row| format!("{}: {}\n", row.line, row.reason)).collect();
+    let mut lines = String::new();
+    for row in &runs.skipped {
+        lines.push_str(&format!("{}: {}\n", row.line, row.reason));
+    }
     expect![[r#"
         2: model `acme/Secret-9B` is not in the table
         3: device `quantum_9000` is not in the table or not told apart
@@ -141,4 +147,40 @@ fn the_whole_published_table() {
         }
         assert!((again.tpot.hi / stored.tpot.hi - 1.0).abs() < 0.01, "{kind:?}");
     }
+}
+
+#[test]
+fn three_low_points_say_how_throughput_grows() {
+    let Some(table) = whole_table() else { return };
+    let runs = read(&table).unwrap();
+    let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for row in runs.observations.iter().filter(|row| !row.disaggregated && row.kind == Kind::Dense) {
+        let Some(ttft_s) = row.ttft_s else { continue };
+        let e2e_s = ttft_s + (row.output_tokens - 1.0) * row.tpot_s;
+        let key = format!(
+            "{} {} {} {} {:?} {} {} {} {}",
+            row.published_as,
+            row.gpu,
+            row.engine,
+            row.version,
+            row.weights,
+            row.tensor,
+            row.attention_dp,
+            row.prompt_tokens,
+            row.output_tokens
+        );
+        curves.entry(key).or_default().push(Point { concurrency: row.concurrency, rate_per_s: row.concurrency / e2e_s });
+    }
+    let mut errors = Vec::new();
+    for points in curves.values_mut() {
+        points.sort_by(|a, b| a.concurrency.total_cmp(&b.concurrency));
+        let Some(largest) = points.last().copied().filter(|_| points.len() >= 4) else { continue };
+        if let Ok(law) = LinearLatency::fit(points) {
+            errors.push((law.rate_per_s(largest.concurrency, f64::MAX) / largest.rate_per_s - 1.0).abs());
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    let (median, p90) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);
+    assert!(errors.len() >= 80, "{}", errors.len());
+    assert!(median <= 0.10 && p90 <= 0.25, "{} curves: median {median:.3}, p90 {p90:.3}", errors.len());
 }
