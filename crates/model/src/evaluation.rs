@@ -14,7 +14,7 @@ pub use tables::text;
 
 use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs};
 use crate::models::Kind;
-use crate::prediction::{Loop, Solution};
+use crate::prediction::Solution;
 
 /// Errors of one set of rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ struct Forecast<'a> {
 
 impl Forecast<'_> {
     fn ttft_s(&self) -> f64 {
-        Loop::run_ttft_s(&self.solution, REQUESTS_PER_SEAT)
+        self.solution.ttft_in_run_s(REQUESTS_PER_SEAT)
     }
 }
 

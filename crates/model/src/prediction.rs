@@ -81,6 +81,11 @@ pub struct Solution {
 }
 
 impl Solution {
+    /// Mean time to the first token in a run of `requests_per_seat` requests per seat: the first of them start at once.
+    pub fn ttft_in_run_s(&self, requests_per_seat: f64) -> f64 {
+        self.prefill_s + self.queue_s + self.burst_s / requests_per_seat.max(1.0)
+    }
+
     /// The largest part of the time per token.
     pub fn binding(&self) -> Binding {
         if self.prompts_s > self.tpot_s - self.prompts_s { Binding::Prompts } else { self.step.binding() }
@@ -161,11 +166,6 @@ impl Loop {
             });
         }
         solution.expect("eight rounds ran")
-    }
-
-    /// Mean time to the first token in a run of `requests_per_seat` requests per seat: the first of them start at once.
-    pub fn run_ttft_s(solution: &Solution, requests_per_seat: f64) -> f64 {
-        solution.prefill_s + solution.queue_s + solution.burst_s / requests_per_seat.max(1.0)
     }
 
     /// Requests that wait outside the engine, over all replicas.

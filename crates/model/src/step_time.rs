@@ -7,7 +7,7 @@
 
 use crate::collectives::{Collective, link, ring_volume};
 use crate::deployment::Deployment;
-use crate::memory::{Dtype, kv_bytes_per_token_per_rank, kv_bytes_read_per_rank, plausible};
+use crate::memory::{Dtype, has_wide_attention, kv_bytes_per_token_per_rank, kv_bytes_read_per_rank, plausible};
 use crate::models::ModelShape;
 use crate::roofline::{attention_pairs_flops, experts_touched, peak_flops};
 
@@ -194,13 +194,15 @@ impl Ideal {
         let rate = peak_flops(gpu, weights).unwrap_or(f64::MAX);
 
         let (collectives, moved_s) = communication(deployment, tokens);
+        // Two of the four products of a layer stay in 16 bit.
+        let halfway = f64::midpoint(1.0, layer_factor(weights));
         Self {
             weights_s: weight_bytes / gpu.dram_bytes_per_s,
             kv_s: kv_bytes / gpu.dram_bytes_per_s,
             compute_s: (linear + prompt + decode_tokens * absorbed / tensor) / rate,
             least_compute_s: (linear + prompt + decode_tokens * plain.min(absorbed) / tensor) / rate,
             transfer_s: moved_s,
-            layer_units: f64::from(model.layers) * layer_factor(weights),
+            layer_units: f64::from(model.layers) * if has_wide_attention(model, weights) { halfway } else { layer_factor(weights) },
             collectives,
             compute_factor: compute_factor(weights),
         }

@@ -11,7 +11,6 @@ use super::fit::{Fit, fit};
 use super::{Band, Observation};
 use crate::deployment::{Deployment, Load};
 use crate::memory::plausible;
-use crate::prediction::Loop;
 
 /// What the log width of a range is multiplied by, for models that no group had.
 pub const UNSEEN_MODEL: f64 = 1.25;
@@ -223,7 +222,7 @@ pub(super) fn leave_groups_out(rows: &[&Observation], whole: &Fit) -> LeftOut {
             let solution = row.closed.solve(&c);
             left.predicted[at] = solution.tpot_s;
             left.tpot[at] = (row.tpot_s / solution.tpot_s).ln();
-            left.ttft[at] = row.ttft_s.map(|ttft_s| (ttft_s / Loop::run_ttft_s(&solution, REQUESTS_PER_SEAT)).ln());
+            left.ttft[at] = row.ttft_s.map(|ttft_s| (ttft_s / solution.ttft_in_run_s(REQUESTS_PER_SEAT)).ln());
         }
     }
     left
