@@ -107,6 +107,25 @@ fn rows_that_cannot_be_told_are_listed_and_not_guessed() {
     .assert_eq(&lines);
     assert_eq!(runs.observations.len(), 1);
     assert_eq!(runs.assumed.keys().collect::<Vec<_>>(), ["empty precision read as BF16"]);
+    let mut systems = String::new();
+    for system in ["a100_sxm", "h100_pcie", "l40s", "h20_sxm", "gb200", "b300_sxm", "rtx_pro_6000_server", "mi355x", "h100"] {
+        let row = format!("{header}Qwen/Qwen3-0.6B-FP8,{system},vllm,,agg,1024,128,8,1,7.9\n");
+        let runs = read(&row).unwrap();
+        let read = runs.observations.first().map_or("-".to_owned(), |run| format!("{} {:?}", run.gpu, run.weights));
+        systems.push_str(&format!("{system}: {read}\n"));
+    }
+    expect![[r#"
+        a100_sxm: a100-sxm-80 Fp8
+        h100_pcie: h100-pcie Fp8
+        l40s: l40s Fp8
+        h20_sxm: h20 Fp8
+        gb200: gb200 Fp8
+        b300_sxm: b300-sxm Fp8
+        rtx_pro_6000_server: rtx-pro-6000-server Fp8
+        mi355x: mi355x Fp8
+        h100: -
+    "#]]
+    .assert_eq(&systems);
     expect!["line 1: expected a column `system`, found model_path,mode"].assert_eq(&read("model_path,mode\n").unwrap_err().to_string());
 }
 
