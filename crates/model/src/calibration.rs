@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-pub use bands::{Lever, LeverBands, Pair, UNSEEN_MODEL, pairs};
+pub use bands::{Lever, LeverBands, Pair, REQUESTS_PER_SEAT, UNSEEN_MODEL, pairs};
 pub use fit::{FewRows, Fit, LEAST_ROWS, PRIOR, PRIOR_SPREAD, fit};
 
 use crate::memory::{Dtype, Estimate};

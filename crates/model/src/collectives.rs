@@ -45,7 +45,15 @@ impl Cost {
 
 /// The fitted all-reduce of a device at 2, 4 or 8 ranks within one node; `None` where no table was found.
 pub fn all_reduce(gpu_id: &str, ranks: u32) -> Option<Cost> {
-    let rows = table().collectives.all_reduce.get(gpu_id)?;
+    cost(table().collectives.all_reduce.get(gpu_id)?, ranks)
+}
+
+/// The same for the kernels that engines bring along: a third of NCCL's start-up cost, the same bandwidth.
+pub fn engine_all_reduce(gpu_id: &str, ranks: u32) -> Option<Cost> {
+    cost(table().collectives.engine_all_reduce.get(gpu_id)?, ranks)
+}
+
+fn cost(rows: &[(u32, f64, f64)], ranks: u32) -> Option<Cost> {
     let (_, alpha_us, gb_per_s) = rows.iter().find(|(n, _, _)| *n == ranks)?;
     Some(Cost { alpha_s: alpha_us * 1e-6, bytes_per_s: gb_per_s * 1e9 })
 }

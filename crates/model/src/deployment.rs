@@ -8,7 +8,8 @@ use thiserror::Error;
 
 use crate::hardware::Gpu;
 use crate::memory::{
-    Dtype, capacity_tokens, kv_budget, kv_bytes_of_sequence_per_rank, kv_bytes_per_token_per_rank, plausible, reserve_bytes, weight_bytes,
+    Dtype, Estimate, capacity_tokens, kv_budget, kv_bytes_of_sequence_per_rank, kv_bytes_per_token_per_rank, plausible, reserve_bytes,
+    weight_bytes,
 };
 use crate::models::{Attention, ModelShape};
 
@@ -93,7 +94,7 @@ pub enum Unpredictable {
         weights: Dtype,
     },
     /// Weights and one sequence need more than there is.
-    #[error("weights and one sequence need {needed_gb:.1} GB per rank, {room_gb:.1} GB are usable")]
+    #[error("weights, activations and one sequence need {needed_gb:.1} GB per rank, {room_gb:.1} GB are usable")]
     DoesNotFit {
         /// GB (1e9 bytes) per rank.
         needed_gb: f64,
@@ -175,8 +176,7 @@ impl<'a> Deployment<'a> {
         let by_cache = if let Some(tokens) = self.kv_tokens.filter(|tokens| tokens.is_finite()) {
             plausible(tokens) / plausible(context).max(1.0)
         } else {
-            let reserve = reserve_bytes(self.model, self.max_batched_tokens, plausible(self.max_num_seqs).min(1024.0), self.tensor);
-            let budget = kv_budget(self.gpu.memory_bytes as f64, self.memory_frac, self.weight_bytes_per_rank(), reserve).mid;
+            let budget = kv_budget(self.gpu.memory_bytes as f64, self.memory_frac, self.weight_bytes_per_rank(), self.reserve()).mid;
             let per_sequence = kv_bytes_of_sequence_per_rank(self.model, self.kv, context, self.tensor).max(1.0) / stages;
             budget / per_sequence
         };
@@ -184,14 +184,18 @@ impl<'a> Deployment<'a> {
     }
 
     /// KV capacity of one attention rank in tokens, with its range; exact when the engine logged it.
-    pub fn kv_capacity(&self) -> crate::memory::Estimate {
+    pub fn kv_capacity(&self) -> Estimate {
         if let Some(tokens) = self.kv_tokens.filter(|tokens| tokens.is_finite()) {
-            return crate::memory::Estimate::exact(plausible(tokens));
+            return Estimate::exact(plausible(tokens));
         }
-        let reserve = reserve_bytes(self.model, self.max_batched_tokens, plausible(self.max_num_seqs).min(1024.0), self.tensor);
-        let budget = kv_budget(self.gpu.memory_bytes as f64, self.memory_frac, self.weight_bytes_per_rank(), reserve);
+        let budget = kv_budget(self.gpu.memory_bytes as f64, self.memory_frac, self.weight_bytes_per_rank(), self.reserve());
         let stages = f64::from(self.pipeline.max(1));
         capacity_tokens(budget, kv_bytes_per_token_per_rank(self.model, self.kv, self.tensor) / stages)
+    }
+
+    /// Bytes per rank that are neither weights nor KV cache.
+    fn reserve(&self) -> Estimate {
+        reserve_bytes(self.model, self.max_batched_tokens, plausible(self.max_num_seqs).min(1024.0), self.tensor)
     }
 
     /// What can be wrong with a deployment before any load is known.
@@ -221,7 +225,7 @@ impl<'a> Deployment<'a> {
     pub(crate) fn does_not_fit(&self, context: f64) -> Unpredictable {
         let one = kv_bytes_of_sequence_per_rank(self.model, self.kv, context, self.tensor) / f64::from(self.pipeline.max(1));
         Unpredictable::DoesNotFit {
-            needed_gb: (self.weight_bytes_per_rank() + one) / 1e9,
+            needed_gb: (self.weight_bytes_per_rank() + self.reserve().mid + one) / 1e9,
             room_gb: self.gpu.memory_bytes as f64 * self.memory_frac / 1e9,
         }
     }

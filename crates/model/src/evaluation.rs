@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use published_runs::{MOST_BYTES, MOST_ROWS, ReadError, Runs, Skipped, read};
 pub use tables::text;
 
-use crate::calibration::{Calibration, Lever, Observation, Origin, calibrate, pairs};
+use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs};
 use crate::models::Kind;
 use crate::prediction::Solution;
 
@@ -115,7 +115,7 @@ struct Forecast<'a> {
 
 impl Forecast<'_> {
     fn ttft_s(&self) -> f64 {
-        self.solution.prefill_s + self.solution.queue_s
+        self.solution.ttft_in_run_s(REQUESTS_PER_SEAT)
     }
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct Table {
 #[derive(Deserialize)]
 pub(crate) struct Collectives {
     pub(crate) all_reduce: std::collections::BTreeMap<String, Vec<(u32, f64, f64)>>,
+    /// The same for the kernels that engines bring along.
+    pub(crate) engine_all_reduce: std::collections::BTreeMap<String, Vec<(u32, f64, f64)>>,
 }
 
 #[derive(Deserialize)]

@@ -10,6 +10,7 @@
 
 pub mod batching;
 pub mod calibration;
+pub mod chunked_prefill;
 pub mod collectives;
 pub mod concurrency;
 pub mod deployment;

@@ -93,17 +93,23 @@ impl Estimate {
 }
 
 /// Bytes of all weights: quantized formats apply to the matrices of the layers, while embeddings, head, norms and
-/// routers stay in 16 bit. MXFP4 of a mixture applies to the experts alone, as the published checkpoints do.
+/// routers stay in 16 bit. 4-bit floats of a mixture leave attention in 16 bit, as the published checkpoints do (gpt-oss in
+/// MXFP4; DeepSeek, Kimi, GLM-5, MiniMax and Qwen3.5 in NVFP4; Qwen3-235B is an exception that is not followed).
 pub fn weight_bytes(model: &ModelShape, dtype: Dtype) -> f64 {
     let parts = model.param_parts();
     let wide = match dtype {
         Dtype::F32 => 4.0,
         _ => 2.0,
     };
-    let attention = if dtype == Dtype::Mxfp4 && model.experts > 0 { wide } else { dtype.bytes_per_param() };
+    let attention = if has_wide_attention(model, dtype) { wide } else { dtype.bytes_per_param() };
     (parts.embedding + parts.head + parts.small) * wide
         + parts.attention * attention
         + (parts.dense_ffn + parts.routed_experts) * dtype.bytes_per_param()
+}
+
+/// True for checkpoints whose attention stays in 16 bit.
+pub(crate) fn has_wide_attention(model: &ModelShape, dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Mxfp4 | Dtype::Nvfp4) && model.experts > 0
 }
 
 /// Bytes of weights on each of `ranks` tensor-parallel ranks. Norms and MLA's down projections are in truth replicated,

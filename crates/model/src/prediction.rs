@@ -64,6 +64,8 @@ pub struct Solution {
     pub prefill_s: f64,
     /// Time before first scheduling.
     pub queue_s: f64,
+    /// Further wait of the mean request when all running ones start at once, as load generators do: the prompts before it.
+    pub burst_s: f64,
     /// Requests per second over all replicas.
     pub requests_per_s: f64,
     /// Share of the running requests that decode, the rest computes its prompt.
@@ -72,6 +74,22 @@ pub struct Solution {
     pub prefill_busy_frac: f64,
     /// The decode step itself.
     pub step: StepTime,
+    /// Part of the time per token that prompts of other requests take.
+    pub prompts_s: f64,
+    /// Share of that in which ranks exchange what the prompts gave.
+    pub prompts_moved_frac: f64,
+}
+
+impl Solution {
+    /// Mean time to the first token in a run of `requests_per_seat` requests per seat: the first of them start at once.
+    pub fn ttft_in_run_s(&self, requests_per_seat: f64) -> f64 {
+        self.prefill_s + self.queue_s + self.burst_s / requests_per_seat.max(1.0)
+    }
+
+    /// The largest part of the time per token.
+    pub fn binding(&self) -> Binding {
+        if self.prompts_s > self.tpot_s - self.prompts_s { Binding::Prompts } else { self.step.binding() }
+    }
 }
 
 impl Loop {
@@ -126,7 +144,8 @@ impl Loop {
             let step = self.decode.with_share(share).step(c);
             let drafting_s = self.drafts.map_or(0.0, |(plain, cost)| plain.with_share(share).step(c).total_s * cost);
             let iteration_s = step.total_s + drafting_s;
-            let tpot_s = iteration_s / self.tokens_per_step + others * share * prompt_s / self.output;
+            let prompts_s = others * share * prompt_s / self.output;
+            let tpot_s = iteration_s / self.tokens_per_step + prompts_s;
             let decode_s = (self.output - 1.0) * tpot_s;
             let busy = (self.running * prompt_s / (decode_s + prompt_s)).min(0.95);
             let prefill_s = alone_s * (1.0 + busy / 2.0) + iteration_s;
@@ -137,10 +156,13 @@ impl Loop {
                 tpot_s,
                 prefill_s,
                 queue_s: (self.in_flight - self.running).max(0.0) / per_rank,
+                burst_s: others / 2.0 * prompt_s,
                 requests_per_s: per_rank * self.attention_ranks,
                 decoding_frac: share,
                 prefill_busy_frac: busy,
                 step,
+                prompts_s,
+                prompts_moved_frac: if prompt_s > 0.0 { self.prompt.transfer_s / prompt_s } else { 0.0 },
             });
         }
         solution.expect("eight rounds ran")
@@ -176,7 +198,7 @@ pub struct Prediction {
     pub prefill_busy_frac: f64,
     /// The decode step, part by part.
     pub step: StepTime,
-    /// Its largest part.
+    /// The largest part of the time per token.
     pub binding: Binding,
     /// What it rests on.
     pub tier: Tier,
@@ -202,7 +224,7 @@ pub fn predict(deployment: &Deployment, load: &Load, calibration: &Calibration) 
         waiting: closed.waiting(),
         prefill_busy_frac: solution.prefill_busy_frac,
         step: solution.step,
-        binding: solution.step.binding(),
+        binding: solution.binding(),
         tier: Tier::Calibrated,
     })
 }
@@ -274,8 +296,8 @@ pub fn predict_change(
         ratio,
         tpot_s: ratio.map(|ratio| ratio * measured_tpot_s),
         throughput_ratio: ratio.map(|ratio| throughput * middle / ratio.max(1e-12)),
-        before: before.step.binding(),
-        after: after.step.binding(),
+        before: before.binding(),
+        after: after.binding(),
         slower_by: (ratio.mid > 1.0).then(|| grown(&before, &after)),
         levers: moved.into_iter().map(|(lever, _)| lever).collect(),
         tier: Tier::Ratio,
@@ -285,17 +307,17 @@ pub fn predict_change(
 /// The part of the time per token that grew most.
 fn grown(before: &Solution, after: &Solution) -> Binding {
     let parts = |s: &Solution| {
-        let rest = (s.tpot_s - s.step.total_s).max(0.0);
         [
             (Binding::Weights, s.step.weights_s),
             (Binding::KvCache, s.step.kv_s),
-            (Binding::Compute, s.step.compute_s + rest),
+            (Binding::Compute, s.step.compute_s),
             (Binding::Overhead, s.step.overhead_s),
-            (Binding::Collectives, s.step.collective_s),
+            (Binding::Collectives, s.step.collective_s + s.prompts_s * s.prompts_moved_frac),
+            (Binding::Prompts, s.prompts_s * (1.0 - s.prompts_moved_frac)),
         ]
     };
     let growth = parts(before).into_iter().zip(parts(after)).map(|((binding, old), (_, new))| (binding, new - old));
-    growth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(after.step.binding(), |(binding, _)| binding)
+    growth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(after.binding(), |(binding, _)| binding)
 }
 
 /// An open load: arrivals that do not wait for answers.

@@ -7,7 +7,8 @@
 
 use crate::collectives::{Collective, link, ring_volume};
 use crate::deployment::Deployment;
-use crate::memory::{Dtype, kv_bytes_per_token_per_rank, kv_bytes_read_per_rank, plausible};
+use crate::hardware::Gpu;
+use crate::memory::{Dtype, has_wide_attention, kv_bytes_per_token_per_rank, kv_bytes_read_per_rank, plausible};
 use crate::models::ModelShape;
 use crate::roofline::{attention_pairs_flops, experts_touched, peak_flops};
 
@@ -67,6 +68,20 @@ pub fn compute_factor(weights: Dtype) -> f64 {
     }
 }
 
+/// [`compute_factor`] on a device; one that lacks the type widens to 16 bit first, as for INT4.
+fn factor_on(gpu: &Gpu, weights: Dtype) -> f64 {
+    let own = match weights {
+        Dtype::F32 | Dtype::Bf16 | Dtype::Int4G128 => return compute_factor(weights),
+        Dtype::Fp8 => gpu.fp8_flops,
+        Dtype::Int8 => gpu.int8_flops,
+        Dtype::Mxfp4 | Dtype::Nvfp4 => gpu.fp4_flops,
+    };
+    match (own, gpu.bf16_flops, peak_flops(gpu, weights)) {
+        (None, Some(wide), Some(peak)) => compute_factor(Dtype::Int4G128) * wide / peak,
+        _ => compute_factor(weights),
+    }
+}
+
 /// What one step computes on each attention rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepLoad {
@@ -116,6 +131,8 @@ pub enum Binding {
     Overhead,
     /// Communication between ranks.
     Collectives,
+    /// Prompts of other requests that are computed between a request's tokens; never the largest part of a decode step.
+    Prompts,
 }
 
 impl Binding {
@@ -127,6 +144,7 @@ impl Binding {
             Self::Compute => "compute",
             Self::Overhead => "fixed cost per step and layer",
             Self::Collectives => "communication between ranks",
+            Self::Prompts => "prompts of other requests",
         }
     }
 }
@@ -191,15 +209,17 @@ impl Ideal {
         let rate = peak_flops(gpu, weights).unwrap_or(f64::MAX);
 
         let (collectives, moved_s) = communication(deployment, tokens);
+        // Two of the four products of a layer stay in 16 bit.
+        let halfway = f64::midpoint(1.0, layer_factor(weights));
         Self {
             weights_s: weight_bytes / gpu.dram_bytes_per_s,
             kv_s: kv_bytes / gpu.dram_bytes_per_s,
             compute_s: (linear + prompt + decode_tokens * absorbed / tensor) / rate,
             least_compute_s: (linear + prompt + decode_tokens * plain.min(absorbed) / tensor) / rate,
             transfer_s: moved_s,
-            layer_units: f64::from(model.layers) * layer_factor(weights),
+            layer_units: f64::from(model.layers) * if has_wide_attention(model, weights) { halfway } else { layer_factor(weights) },
             collectives,
-            compute_factor: compute_factor(weights),
+            compute_factor: factor_on(gpu, weights),
         }
     }
 
@@ -263,4 +283,19 @@ fn communication(deployment: &Deployment, tokens: f64) -> (f64, f64) {
 /// One all-reduce after attention (or state) and one after the feed-forward part of each layer that has them.
 fn reduces_per_step(model: &ModelShape) -> f64 {
     f64::from(model.cached_layers() + model.state_layers.min(model.layers)) + f64::from(model.ffn_and_expert_layers().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::find;
+
+    #[test]
+    fn formats_a_device_lacks_compute_in_16_bit() {
+        assert_eq!(factor_on(find("h100-sxm").unwrap(), Dtype::Fp8), 0.62);
+        assert_eq!(factor_on(find("a100-sxm-80").unwrap(), Dtype::Fp8), 0.9);
+        // H100 has no FP4; the peak that bounds it is FP8's, twice the 16-bit one.
+        assert_eq!(factor_on(find("h100-sxm").unwrap(), Dtype::Nvfp4), 0.45);
+        assert_eq!(factor_on(find("b200-sxm").unwrap(), Dtype::Nvfp4), 0.52);
+    }
 }

@@ -63,6 +63,34 @@ fn reported_capacities_lie_in_the_interval() {
     }
 }
 
+#[test]
+fn an_engines_own_figures_give_its_cache() {
+    // gemma-3-4b-it on a B200 (vllm-project/vllm pull request 21489): a multimodal model, whose encoder takes 10 GiB to
+    // profile. With the engine's reserve the budget is right; the computed interval is of the text part and misses it.
+    let gib = 1_073_741_824.0;
+    let reserve = memory::Estimate::exact((9.96 + 0.07 + 0.65) * gib);
+    let budget = memory::kv_budget(178.36 * gib, 0.9, 8.58 * gib, reserve);
+    assert!((budget.mid / 151_519_866_880.0 - 1.0).abs() < 0.002, "{budget:?}");
+    let computed = memory::reserve_bytes(models::find("gemma-3-4b").unwrap(), 8192.0, 256.0, 1);
+    assert!(computed.hi < reserve.mid, "{computed:?}");
+}
+
+#[test]
+fn drafting_turns_from_gain_to_loss_as_measured() {
+    // vLLM's report of 2024-10-17: 1.5 times faster with a draft model at low load, 1.4 to 1.8 times slower at high load. A 70B
+    // on four H100, acceptance 0.6 to 0.7, a draft of a tenth of a step.
+    use model::deployment::{Deployment as Serving, Load, Speculation};
+    let (model, gpu) = (models::find("Llama-3.1-70B").unwrap(), hardware::find("h100-sxm").unwrap());
+    let serving = Serving { tensor: 4, ..Serving::new(model, gpu, Dtype::Bf16) };
+    let gain = |concurrency: f64| {
+        let speculation = Speculation { drafts: 5, acceptance: 0.6, draft_cost: 0.1 };
+        let calibration = model::calibration::published(models::Kind::Dense);
+        speculation::speedup_at(&serving, &Load::closed(concurrency, 300.0, 300.0), speculation, calibration).unwrap()
+    };
+    assert!((1.3..1.8).contains(&gain(1.0)), "{}", gain(1.0));
+    assert!((1.2..1.8).contains(&(1.0 / gain(512.0))), "{}", 1.0 / gain(512.0));
+}
+
 /// One measured row and its bound in milliseconds.
 struct Measured {
     gpu: String,

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::calibration::Observation;
 use crate::deployment::{Deployment, Load};
-use crate::hardware;
+use crate::hardware::{self, Gpu};
 use crate::memory::Dtype;
 use crate::models::{self, ModelShape};
 use crate::prediction::{Loop, bound};
@@ -148,7 +148,7 @@ impl Row<'_> {
         let name = self.text("model_path");
         let model = models::find(name).ok_or_else(|| format!("model `{}` is not in the table", cut(name)))?;
         let system = self.text("system");
-        let gpu = hardware::find(system).ok_or_else(|| format!("device `{}` is not in the table or not told apart", cut(system)))?;
+        let gpu = device(system).ok_or_else(|| format!("device `{}` is not in the table or not told apart", cut(system)))?;
         let disaggregated = match self.text("mode") {
             "agg" => false,
             "disagg" => true,
@@ -195,6 +195,11 @@ impl Row<'_> {
         let words =
             if precision == "fp4" || precision.is_empty() { [experts, products, precision] } else { [precision, products, experts] };
         if words.iter().all(|word| word.is_empty()) {
+            let name = self.text("model_path");
+            if let Some(stated) = name.rsplit(['/', '-', '_']).find_map(format_of) {
+                assumed.push("empty precision read from the name of the checkpoint");
+                return Ok(stated);
+            }
             if model.name.starts_with("gpt-oss") {
                 assumed.push("empty precision read as MXFP4, the only published format of gpt-oss");
                 return Ok(Dtype::Mxfp4);
@@ -216,7 +221,7 @@ impl Row<'_> {
         let (mut tensor, mut dp) = (size("tp_size")?, size("attention_dp_size")?);
         let (moe_tensor, mut expert_parallel) = (size("moe_tp_size")?, size("moe_ep_size")?);
         if model.experts == 0 {
-            return Ok(Ranks { tensor, attention_dp: 1, expert_parallel: 1 });
+            return Ok(Ranks { tensor, attention_dp: dp, expert_parallel: 1 });
         }
         let square = |n: u32| n.saturating_mul(n);
         let mut squared = true;
@@ -253,6 +258,17 @@ impl Row<'_> {
             (None, Some(load)) => Ok(load.max(1.0)),
             (None, None) => Err("prefill and decode apart, and neither decode batch nor decode workers are given".to_owned()),
         }
+    }
+}
+
+/// The device of a system's name. Where the name alone fits several, the publisher's own description of its systems decides:
+/// its A100 have 80 GB.
+fn device(system: &str) -> Option<&'static Gpu> {
+    match system {
+        "a100_sxm" => hardware::find("a100-sxm-80"),
+        "a100_pcie" => hardware::find("a100-pcie-80"),
+        "rtx_pro_6000" => hardware::find("rtx-pro-6000-server"),
+        other => hardware::find(other),
     }
 }
 

@@ -52,7 +52,7 @@ pub fn config_json(bytes: &[u8]) -> Result<Config, ReadModelError> {
     shape.params = shape.param_parts().total();
     shape.active_params = shape.active_param_count();
     Ok(Config {
-        weights: weights(&whole).or_else(|| weights(&text)),
+        weights: quantized(&whole).or_else(|| quantized(&text)).or_else(|| floats(&whole)).or_else(|| floats(&text)),
         family: shown(family),
         max_context: text.first(&["max_position_embeddings", "n_positions"])?,
         draft_layers: text.first(&["num_nextn_predict_layers", "mtp_num_hidden_layers"])?.unwrap_or(0),
@@ -185,10 +185,14 @@ fn ties_by_default(family: &str) -> bool {
     family.starts_with("gemma") || family == "gpt2" || family == "cohere"
 }
 
-/// The quantization's format, else the type of the floats.
-fn weights(fields: &Fields) -> Option<Dtype> {
-    let floats = || fields.text("dtype").or_else(|| fields.text("torch_dtype")).and_then(Dtype::parse);
-    let Some(quantization) = fields.inner("quantization_config") else { return floats() };
+/// The type of the floats.
+fn floats(fields: &Fields) -> Option<Dtype> {
+    fields.text("dtype").or_else(|| fields.text("torch_dtype")).and_then(Dtype::parse)
+}
+
+/// The quantization's format.
+fn quantized(fields: &Fields) -> Option<Dtype> {
+    let quantization = fields.inner("quantization_config")?;
     let method = quantization.text("quant_method").unwrap_or_default();
     let algorithm = quantization.text("quant_algo").unwrap_or_default();
     let bits = quantization.map.get("bits").and_then(serde_json::Value::as_u64);
