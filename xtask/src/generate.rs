@@ -1,6 +1,7 @@
 //! `cargo xtask gen`: pages written from the code, so that they cannot say anything else than the code does.
 
 mod check_pages;
+mod prediction_page;
 mod readme;
 mod samples;
 mod signal_page;
@@ -28,7 +29,9 @@ fn pages() -> anyhow::Result<Pages> {
     pages.insert("docs/signals.md".into(), signal_page::render());
     pages.insert("docs/report.schema.json".into(), report::views::json::schema());
     pages.insert("docs/verify.schema.json".into(), report::views::json::verification_schema());
+    pages.insert("docs/whatif.schema.json".into(), report::views::json::what_if_schema());
     pages.insert("docs/validation.md".into(), validation_page::render(&root())?);
+    pages.insert("docs/predictions.md".into(), prediction_page::render(&root())?);
     check_pages::render(&mut pages);
     pages.insert("README.md".into(), readme::render()?);
     Ok(pages)

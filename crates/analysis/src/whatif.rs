@@ -13,6 +13,7 @@ mod interval;
 mod levers;
 mod row_law;
 mod scenario;
+mod score;
 mod search;
 
 use capture::Capture;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use levers::{Lever, all as levers};
+pub use score::{Scored, score};
 pub use search::{Goal, search};
 
 use baseline::Baseline;
@@ -234,6 +236,3 @@ fn one(metric: Metric, measured: Option<f64>, old: &Figures, new: &Figures, rati
         refused,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -131,6 +131,12 @@ impl Baseline {
         Ok(Self { scenarios: scenarios?, measured, told: notes.told })
     }
 
+    /// What one arm measured, without anything to simulate.
+    pub(super) fn measured(capture: &Capture, run_idx: u32) -> Measured {
+        let evidence = Evidence::read(capture, run_idx);
+        Measured::read(&evidence, &Load::read(&evidence, &Gates::read(&evidence)))
+    }
+
     /// True when at least one time was measured.
     pub(super) fn is_measured(&self) -> bool {
         self.measured.values.iter().any(Option::is_some)

@@ -11,7 +11,7 @@ const ANY_CHANGE: f64 = 0.15;
 /// The same for the tail of a few hundred requests: three of them make the figure.
 const ANY_CHANGE_TAIL: f64 = 0.25;
 /// Error of a ratio per doubling or halving: request times of published simulators are off by 7 % in the median and by 15 to
-/// 29 % nine times out of ten (BLIS), and nine in ten figures of the recorded pairs lie within the sum (`docs/validation.md`).
+/// 29 % nine times out of ten (BLIS), and nine in ten figures of the recorded pairs lie within the sum (`docs/predictions.md`).
 const PER_DOUBLING: f64 = 0.20;
 /// However far a figure moves, it is not less sure than this factor.
 const MOST: f64 = 2.0;

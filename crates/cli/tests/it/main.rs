@@ -22,3 +22,4 @@ mod same_report;
 mod slo;
 mod triage;
 mod verify;
+mod whatif;

@@ -1,0 +1,116 @@
+//! `whatif` on recorded runs: what it says of one is held against another that differs in the change.
+
+use std::path::Path;
+
+use analysis::whatif::WhatIf;
+use serde_json::Value;
+
+use crate::{cases, program};
+
+fn predict(folder: &Path, args: &[&str]) -> program::Run {
+    program::run(["whatif".as_ref(), "--json".as_ref(), folder.as_os_str()].into_iter().chain(args.iter().map(std::convert::AsRef::as_ref)))
+}
+
+fn answer(folder: &Path, args: &[&str]) -> WhatIf {
+    let run = predict(folder, args);
+    assert_eq!(run.code, 0, "{run:?}");
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+}
+
+fn measured(answer: &WhatIf, name: &str) -> Option<f64> {
+    answer.metrics.iter().find(|figure| figure.name == name)?.measured.filter(|value| *value > 0.0)
+}
+
+/// Every pair of the list: directions are right, half of the errors are below a fifth, nine of ten ranges hold.
+#[test]
+fn recorded_pairs_come_out_as_predicted() {
+    let list: toml::Table = toml::from_str(&std::fs::read_to_string(program::root().join("cases/predictions.toml")).unwrap()).unwrap();
+    let (mut errors, mut inside, mut refused) = (Vec::new(), 0, 0);
+    for pair in list["pair"].as_array().unwrap() {
+        let text = |key: &str| pair[key].as_str().unwrap();
+        let artifacts = |key: &str| cases::artifacts(text(key));
+        let run = predict(&artifacts("before"), &["--set", text("set")]);
+        if run.code == 3 {
+            refused += 1;
+            continue;
+        }
+        assert_eq!(run.code, 0, "{run:?}");
+        let predicted: WhatIf = serde_json::from_str(&run.stdout).unwrap();
+        let after = answer(&artifacts("after"), &["--set", "rate=x1"]);
+        for figure in &predicted.metrics {
+            let (Some(ratio), Some(old), Some(new)) = (figure.ratio, figure.measured, measured(&after, &figure.name)) else { continue };
+            let truth = new / old;
+            let is_right = (truth - 1.0).abs() < 0.05 || if truth > 1.0 { ratio.high > 1.0 } else { ratio.low < 1.0 };
+            assert!(is_right, "{} {}: {} was {truth:.3}, predicted {ratio:?}", text("before"), text("set"), figure.name);
+            errors.push((ratio.mid / truth - 1.0).abs());
+            inside += usize::from((ratio.low..=ratio.high).contains(&truth));
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    assert!(errors.len() >= 40, "{} figures", errors.len());
+    assert!(errors[errors.len() / 2] <= 0.20, "median error {:.3}", errors[errors.len() / 2]);
+    assert!(inside * 100 >= errors.len() * 85, "{inside} of {} inside", errors.len());
+    assert_eq!(refused, 1, "how much a cache without counters would have held nobody knows");
+}
+
+/// Without a change nothing moves, and it is said with certainty.
+#[test]
+fn no_change_predicts_no_gain() {
+    let case = cases::artifacts("batch_cap_reached/recorded");
+    for set in ["max_num_seqs=2", "rate=x1"] {
+        for figure in answer(&case, &["--set", set]).metrics {
+            let ratio = figure.ratio.expect(&figure.name);
+            assert_eq!((ratio.low, ratio.mid, ratio.high), (1.0, 1.0, 1.0), "{set} {}", figure.name);
+        }
+    }
+}
+
+/// More of a resource is never predicted to make the whole request longer.
+#[test]
+fn more_of_a_resource_is_no_loss() {
+    for (case, sets) in [
+        ("batch_cap_reached/recorded", ["max_num_seqs=4", "max_num_seqs=8", "max_num_seqs=16"]),
+        ("kv_thrash/recorded", ["kv_tokens=x2", "kv_tokens=x4", "kv_tokens=x8"]),
+        ("replica_imbalance/recorded_fixed", ["replicas=2", "replicas=4", "replicas=8"]),
+    ] {
+        let e2e = |set: &str| {
+            let answer = answer(&cases::artifacts(case), &["--set", set]);
+            answer.metrics.iter().find(|figure| figure.name == "e2e.mean").unwrap().ratio.unwrap().mid
+        };
+        let ratios = sets.map(e2e);
+        assert!(ratios.windows(2).all(|pair| pair[1] <= pair[0] * 1.02), "{case}: {ratios:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_known_or_read_is_refused_in_words() {
+    let case = cases::artifacts("missed_prefix_reuse/recorded");
+    let run = predict(&case, &["--set", "prefix_caching=on"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    let refusal: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert!(refusal["refused"].as_str().unwrap().contains("how much of the prompts repeats was not recorded"), "{refusal}");
+    for (set, expected) in [
+        ("seets=4", "error: `seets` is nothing that can be changed here; there are max_num_seqs, "),
+        ("max_num_seqs=0", "error: `max_num_seqs`: expected a whole number of at least 1, found `0`"),
+        ("rate=nan", "error: `rate`: expected requests per second, or a factor as `x2`, found `nan`"),
+        ("rate=1e300", "error: `rate`: expected requests per second"),
+        ("routing=1:2:3", "error: `routing`: expected round_robin"),
+    ] {
+        let run = predict(&case, &["--set", set]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+        assert!(run.stderr.starts_with(expected), "{set}: {}", run.stderr);
+    }
+}
+
+/// The seats that serve a load are found, and limits that nothing keeps are said.
+#[test]
+fn a_search_finds_enough_seats() {
+    let case = cases::artifacts("batch_cap_reached/recorded");
+    let run = predict(&case, &["--search", "max_num_seqs", "--slo", "ttft.mean=3"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let tried: Value = serde_json::from_str(&run.stdout).unwrap();
+    let best = &tried["tried"][tried["best"].as_u64().unwrap() as usize];
+    let seats: u32 = best["changes"][0]["to"].as_str().unwrap().parse().unwrap();
+    assert!((4..=128).contains(&seats), "{seats}");
+    assert_eq!(predict(&case, &["--search", "max_num_seqs", "--slo", "ttft.mean=0.0001"]).code, 3);
+}
