@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 pub use bands::{Lever, LeverBands, Pair, REQUESTS_PER_SEAT, UNSEEN_MODEL, pairs};
 pub use fit::{FewRows, Fit, LEAST_ROWS, PRIOR, PRIOR_SPREAD, fit};
 
+use crate::deployment::{Deployment, Load, Unpredictable};
 use crate::memory::{Dtype, Estimate};
 use crate::models::Kind;
-use crate::prediction::Loop;
+use crate::prediction::{Loop, bound};
 use crate::step_time::Coefficients;
 
 /// Factors around a forecast that hold nine of ten outcomes.
@@ -117,6 +118,35 @@ pub struct Observation {
 }
 
 impl Observation {
+    /// A run of one's own: what was deployed, what it served, and what was measured, in seconds. `engine` keeps runs of
+    /// different engines and versions apart.
+    pub fn measured(deployment: &Deployment, load: &Load, engine: &str, tpot_s: f64, ttft_s: Option<f64>) -> Result<Self, Unpredictable> {
+        if !(tpot_s > 0.0 && tpot_s < 1e6) {
+            return Err(Unpredictable::Number { field: "tpot_s", expected: "above 0 and below 1e6", found: tpot_s });
+        }
+        Ok(Self {
+            line: 0,
+            model: deployment.model.name.clone(),
+            kind: deployment.model.kind(),
+            published_as: deployment.model.name.clone(),
+            gpu: deployment.gpu.id.clone(),
+            engine: engine.to_owned(),
+            version: String::new(),
+            weights: deployment.weights,
+            tensor: deployment.tensor.max(1),
+            attention_dp: deployment.attention_dp.max(1),
+            expert_parallel: 1,
+            concurrency: load.concurrency,
+            prompt_tokens: load.prompt_tokens,
+            output_tokens: load.output_tokens,
+            disaggregated: false,
+            closed: Loop::new(deployment, load)?,
+            bound_s: bound(deployment, load)?.tpot_s,
+            tpot_s,
+            ttft_s: ttft_s.filter(|ttft_s| *ttft_s > 0.0 && *ttft_s < 1e6),
+        })
+    }
+
     /// The group whose rows share what no coefficient knows: model, device, engine and format.
     pub fn group(&self) -> (&str, &str, &str, u8) {
         (&self.model, &self.gpu, &self.engine, self.weights as u8)

@@ -259,3 +259,38 @@ fn the_step_function_by_hand() {
     assert!((two.total_s / expected - 1.0).abs() < 1e-3, "{two:?} {expected}");
     assert!(matches!(Deployment { tensor: 3, ..deployment }.check(), Err(Unpredictable::Heads { tensor: 3, heads: 32, .. })));
 }
+
+#[test]
+fn runs_of_ones_own_calibrate() {
+    use model::calibration::{Observation, Origin, calibrate, fit};
+    let (model, gpu) = (models::find("Llama-3.1-8B").unwrap(), hardware::find("l40s").unwrap());
+    let truth = Coefficients { memory_eff: 0.7, compute_eff: 0.9, step_s: 3e-3, layer_s: 40e-6, all_reduce_s: 20e-6 };
+    let mut rows = Vec::new();
+    for (tensor, concurrency, prompt) in [
+        (1, 1.0, 512.0),
+        (1, 8.0, 512.0),
+        (1, 32.0, 2048.0),
+        (2, 1.0, 512.0),
+        (2, 16.0, 2048.0),
+        (2, 64.0, 512.0),
+        (4, 8.0, 512.0),
+        (4, 64.0, 1024.0),
+    ] {
+        let deployment = Deployment { tensor, ..Deployment::new(model, gpu, Dtype::Fp8) };
+        for output in [128.0, 512.0] {
+            let load = Load::closed(concurrency, prompt, output);
+            let tpot_s = model::prediction::Loop::new(&deployment, &load).unwrap().solve(&truth).tpot_s;
+            rows.push(Observation::measured(&deployment, &load, "engine 1", tpot_s, None).unwrap());
+        }
+    }
+    let rows: Vec<&Observation> = rows.iter().collect();
+    let own = calibrate(&rows, Origin::Own).unwrap();
+    // One group counts as three rows beside the prior, so the figures move towards the truth and do not reach it; forecasts do.
+    assert!((own.coefficients.step_s - 3e-3).abs() < (1e-3f64 - 3e-3).abs(), "{own:?}");
+    for row in &rows {
+        let (fitted, shipped) = (row.closed.solve(&own.coefficients).tpot_s, row.closed.solve(&published(Kind::Dense).coefficients).tpot_s);
+        assert!((fitted / row.tpot_s).ln().abs() <= (shipped / row.tpot_s).ln().abs() + 0.03, "{row:?} {fitted} {shipped}");
+        assert!(own.tpot.around(fitted, 0.0).contains(row.tpot_s));
+    }
+    assert_eq!(fit(&rows[..4], None).unwrap_err().to_string(), "4 usable rows, 8 needed");
+}

@@ -13,13 +13,13 @@ use crate::deployment::{Deployment, Load};
 use crate::hardware::{self, Gpu};
 use crate::memory::Dtype;
 use crate::models::{self, ModelShape};
-use crate::prediction::{Loop, bound};
+use crate::prediction::Loop;
 
 /// Largest file read.
 pub const MOST_BYTES: usize = 64 << 20;
 
 /// Most runs read.
-pub const MOST_ROWS: usize = 200_000;
+pub const MOST_ROWS: usize = 20_000;
 
 /// Columns without which nothing can be scored.
 const NEEDED: [&str; 7] = ["model_path", "system", "mode", "isl", "osl", "tp_size", "silicon_tpot_ms"];
@@ -162,28 +162,19 @@ impl Row<'_> {
         let deployment =
             Deployment { tensor: ranks.tensor, attention_dp: ranks.attention_dp, pipeline, ..Deployment::new(model, gpu, weights) };
         let load = Load::closed(concurrency, self.needed("isl")?, self.needed("osl")?);
-        let prepared = if disaggregated { Loop::decoding(&deployment, &load) } else { Loop::new(&deployment, &load) };
-        let observation = Observation {
-            line,
-            model: model.name.clone(),
-            kind: model.kind(),
-            published_as: name.to_owned(),
-            gpu: gpu.id.clone(),
-            engine: self.text("backend").to_owned(),
-            version: self.text("backend_version").to_owned(),
-            weights,
-            tensor: ranks.tensor,
-            attention_dp: ranks.attention_dp,
-            expert_parallel: ranks.expert_parallel,
-            concurrency,
-            prompt_tokens: load.prompt_tokens,
-            output_tokens: load.output_tokens,
-            disaggregated,
-            closed: prepared.map_err(|error| error.to_string())?,
-            bound_s: bound(&deployment, &load).map_err(|error| error.to_string())?.tpot_s,
-            tpot_s: self.needed("silicon_tpot_ms")? / 1e3,
-            ttft_s: self.number("silicon_ttft_ms")?.map(|ms| ms / 1e3).filter(|_| !disaggregated),
-        };
+        let measured = (self.needed("silicon_tpot_ms")? / 1e3, self.number("silicon_ttft_ms")?.map(|ms| ms / 1e3));
+        let mut observation =
+            Observation::measured(&deployment, &load, self.text("backend"), measured.0, measured.1).map_err(|error| error.to_string())?;
+        observation.line = line;
+        name.clone_into(&mut observation.published_as);
+        self.text("backend_version").clone_into(&mut observation.version);
+        observation.expert_parallel = ranks.expert_parallel;
+        if disaggregated {
+            observation.disaggregated = true;
+            observation.closed = Loop::decoding(&deployment, &load).map_err(|error| error.to_string())?;
+            // The first token comes from the other devices.
+            observation.ttft_s = None;
+        }
         Ok((observation, assumed))
     }
 
