@@ -184,7 +184,8 @@ fn predict(baseline: &Baseline, sets: &[(String, String)]) -> Result<WhatIf, Ref
         .map(|&metric| {
             let pairs: Vec<(f64, f64)> = outcomes.iter().map(|(old, new, _)| (old.get(metric), new.get(metric))).collect();
             let ratio = if is_changed { interval::ratio(&pairs, middle, width, metric.is_tail()) } else { Some(Range::exact(1.0)) };
-            one(metric, baseline.measured.get(metric), old, new, ratio, changed)
+            let refused = if is_changed { refusal(metric, old, new, ratio, changed) } else { None };
+            one(metric, baseline.measured.get(metric), old, ratio, refused)
         })
         .collect();
     let fidelity = baseline.fidelity(old);
@@ -210,21 +211,29 @@ fn predict(baseline: &Baseline, sets: &[(String, String)]) -> Result<WhatIf, Ref
     })
 }
 
-/// One figure, refused where it is none.
-fn one(metric: Metric, measured: Option<f64>, old: &Figures, new: &Figures, ratio: Option<Range>, changed: &Scenario) -> Predicted {
-    let unknowable = changed.unknowable.iter().find(|(of, _)| *of == metric).map(|(_, why)| why.clone());
-    let saturated = (new.saturated && metric.is_wait()).then(|| {
-        format!(
-            "saturated: the load asks for more than {:.0} tok/s, which the changed system makes; the wait then grows as long as the load lasts",
-            new.tokens_per_s
-        )
-    });
-    let straddles = ratio.filter(|range| range.low < 0.8 && range.high > 1.25).map(|range| {
-        format!("between {:.2} and {:.2} times: the capture does not tell the step law well enough to say which", range.low, range.high)
-    });
-    let none_left = (old.get(metric) > 0.0 && new.get(metric) <= 0.0).then(|| "no time passes: everything arrives at once".to_string());
-    let refused =
-        unknowable.or(saturated).or(none_left).or(straddles).or_else(|| ratio.is_none().then(|| "no request has this figure".to_string()));
+/// Why a figure is not told.
+fn refusal(metric: Metric, old: &Figures, new: &Figures, ratio: Option<Range>, changed: &Scenario) -> Option<String> {
+    let unknowable = || changed.unknowable.iter().find(|(of, _)| *of == metric).map(|(_, why)| why.clone());
+    let saturated = || {
+        (new.saturated && metric.is_wait()).then(|| {
+            format!(
+                "saturated: the load asks for more than {:.0} tok/s, which the changed system makes; the wait then grows as long as the load lasts",
+                new.tokens_per_s
+            )
+        })
+    };
+    let none_left = || (old.get(metric) > 0.0 && new.get(metric) <= 0.0).then(|| "no time passes: everything arrives at once".to_string());
+    let straddles = || {
+        ratio.filter(|range| range.low < 0.8 && range.high > 1.25).map(|range| {
+            format!("between {:.2} and {:.2} times: the capture does not tell the step law well enough to say which", range.low, range.high)
+        })
+    };
+    unknowable().or_else(saturated).or_else(none_left).or_else(straddles)
+}
+
+/// One figure, without a number where it is refused.
+fn one(metric: Metric, measured: Option<f64>, old: &Figures, ratio: Option<Range>, refused: Option<String>) -> Predicted {
+    let refused = refused.or_else(|| ratio.is_none().then(|| "no request has this figure".to_string()));
     let ratio = ratio.filter(|_| refused.is_none());
     Predicted {
         name: metric.name().into(),

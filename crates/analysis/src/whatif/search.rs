@@ -40,6 +40,10 @@ pub fn search(
             Err(refusal) if tried.is_empty() => return Err(refusal),
             Err(_) => break,
         }
+        let stands = |pair: &[(u32, WhatIf)]| pair[0].1.metrics == pair[1].1.metrics;
+        if tried.len() >= 3 && tried[tried.len() - 3..].windows(2).all(stands) {
+            break;
+        }
         value *= 2;
     }
     if let Some(at) = best(&tried, goal) {
@@ -66,5 +70,9 @@ fn best(tried: &[(u32, WhatIf)], goal: &Goal) -> Option<usize> {
         ((tokens.max(1e-9).ln() * 100.0).round(), -figure(answer, "e2e.mean").map_or(f64::MAX, |range| range.mid))
     };
     let fitting = tried.iter().enumerate().filter(|(_, (_, answer))| keeps(answer) && !answer.saturated);
-    fitting.max_by(|(_, (_, a)), (_, (_, b))| score(a).partial_cmp(&score(b)).unwrap_or(std::cmp::Ordering::Equal)).map(|(at, _)| at)
+    // Of equals the smallest: what brings nothing is not asked for.
+    fitting.fold(None, |best: Option<usize>, (at, (_, answer))| match best {
+        Some(best) if score(answer) <= score(&tried[best].1) => Some(best),
+        _ => Some(at),
+    })
 }

@@ -69,7 +69,7 @@ fn no_change_predicts_no_gain() {
 #[test]
 fn more_of_a_resource_is_no_loss() {
     for (case, sets) in [
-        ("batch_cap_reached/recorded", ["max_num_seqs=4", "max_num_seqs=8", "max_num_seqs=16"]),
+        ("batch_cap_reached/recorded", ["max_num_seqs=16", "max_num_seqs=32", "max_num_seqs=64"]),
         ("kv_thrash/recorded", ["kv_tokens=x2", "kv_tokens=x4", "kv_tokens=x8"]),
         ("replica_imbalance/recorded_fixed", ["replicas=2", "replicas=4", "replicas=8"]),
     ] {

@@ -30,10 +30,15 @@ pub fn render(answer: &WhatIf, options: TerminalOptions) -> String {
     screen.blank();
     write_figures(&mut screen, answer);
     screen.blank();
-    let fidelity: Vec<String> = answer.fidelity.iter().map(|(name, ratio)| format!("{name} {ratio:.2}")).collect();
-    screen.items("simulated", [format!("{} requests, prediction by {}", answer.requests, answer.tier)].iter().map(String::as_str), "; ");
-    screen.items("repeats the run (1 is exact)", fidelity.iter().map(String::as_str), ", ");
-    for (title, lines) in [("measured", &answer.measured), ("assumed", &answer.assumed), ("mind", &answer.warnings)] {
+    let shown = |(name, ratio): &(String, f64)| format!("{name} as {ratio:.2} of the measured");
+    let fidelity: Vec<String> = answer.fidelity.iter().map(shown).collect();
+    screen.items(
+        "basis",
+        [format!("simulation of {} requests, prediction by {}", answer.requests, answer.tier)].iter().map(String::as_str),
+        "; ",
+    );
+    screen.items("repeats", fidelity.iter().map(String::as_str), ", ");
+    for (title, lines) in [("read", &answer.measured), ("assumed", &answer.assumed), ("mind", &answer.warnings)] {
         let lines: Vec<String> = lines.iter().map(|line| clean::short(line, phrases::SENTENCE_LIMIT)).collect();
         screen.items(title, lines.iter().map(String::as_str), "; ");
     }
