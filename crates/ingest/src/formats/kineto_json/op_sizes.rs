@@ -75,7 +75,7 @@ pub(super) fn are_near(text: &[u8]) -> bool {
 
 /// What an operator computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
+pub(super) struct ToldSizes {
     /// `matmul`, `attention`.
     pub(super) op: &'static str,
     /// See `op_sizes` in the capture's tables.
@@ -93,7 +93,7 @@ struct Inputs<'a> {
 }
 
 /// Reads the arguments that stand at `at`; nothing where they tell no sizes, or sizes that do not fit each other.
-pub(super) fn read(name: &[u8], bytes: &[u8], at: usize) -> Option<Sizes> {
+pub(super) fn read(name: &[u8], bytes: &[u8], at: usize) -> Option<ToldSizes> {
     let layout = layout(name)?;
     let inputs = Inputs::read(&mut Cursor::new(bytes, at)).ok()?;
     let (op, first, sizes) = match layout {
@@ -103,7 +103,7 @@ pub(super) fn read(name: &[u8], bytes: &[u8], at: usize) -> Option<Sizes> {
         Layout::HeadsFirst(causal) => ("attention", 0, inputs.attention([2, 1], causal, None)?),
         Layout::Tokens => ("attention", 0, inputs.tokens()?),
     };
-    Some(Sizes { op, sizes, dtype: dtype(inputs.types[first]) })
+    Some(ToldSizes { op, sizes, dtype: dtype(inputs.types[first]) })
 }
 
 impl<'a> Inputs<'a> {
