@@ -2,6 +2,7 @@
 
 use crate::check::{Answer, Check, Missing};
 use crate::claims::Basis;
+use crate::on_device::Beside;
 use crate::settlement::Settlement;
 use crate::situation::Situation;
 use crate::words::percent;
@@ -125,6 +126,10 @@ fn integrity(situation: &Situation<'_>) -> (f64, Vec<String>) {
     {
         factor *= 0.8;
         doubts.push(format!("Little's law is off by {}", percent(gap)));
+    }
+    if Beside::of(situation) == Some(Beside::Apart) {
+        factor *= 0.8;
+        doubts.push("the devices were recorded at another time than the requests, or on another clock".into());
     }
     if situation.account.has_foreign_load() {
         factor *= 0.8;

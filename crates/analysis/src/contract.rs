@@ -556,6 +556,8 @@ pub struct DeviceAccount {
     pub device: String,
     /// Device name.
     pub name: String,
+    /// `nvidia`, `amd`, `intel`, `meta`; empty where not told.
+    pub vendor: String,
     /// Rank of its process within the job, where told.
     pub rank: Option<u32>,
     /// From the start of its first to the end of its last event.
@@ -583,7 +585,8 @@ pub struct DeviceAccount {
     /// By what events do, the most time first; overlaps counted as often as they run.
     pub categories: Vec<DeviceCategory>,
     /// Idle time by cause, adds up to it: `launch` (launched, not yet running), `host` (the call came late), `sync` (the host sat
-    /// in a synchronizing call), `between_steps`, `profiler` (the profiler held the host up), `unlinked` (no launch in the
+    /// in a synchronizing call), `between_steps`, `allocation` (of device memory), `data` (waits for a data
+    /// loader), `off_cpu` (the thread lost its CPU), `profiler` (the profiler held the host up), `unlinked` (no launch in the
     /// recording).
     pub idle: BTreeMap<String, i64>,
     /// The same for the stretches that are certain to be idle: between work of one stream, launched in the recording.
@@ -595,6 +598,8 @@ pub struct DeviceAccount {
     /// What explains a busy device, on one clock.
     #[serde(default)]
     pub dimensions: DeviceDimensions,
+    /// Kernels and steps against what the device can do.
+    pub roofline: Roofline,
     /// Steps by phase.
     pub steps: Vec<DevicePhase>,
     /// Work that repeats, where found.
@@ -658,6 +663,77 @@ pub struct DeviceUnit {
     pub mean_ns: i64,
     /// Median time of one.
     pub p50_ns: i64,
+}
+
+/// Kernels and steps of one device against what it can do: bytes over bandwidth, operations over rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Roofline {
+    /// Row of the hardware table whose peaks are used; empty where the device is none of it.
+    pub gpu: String,
+    /// Share of the computing kernels' time whose sizes are known.
+    pub covered: f64,
+    /// By family of kernels whose sizes are known, the most time first.
+    pub kernels: Vec<RooflineKernel>,
+    /// By phase of steps.
+    pub steps: Vec<RooflineStep>,
+    /// What is not known and how to record it; empty where nothing is missing.
+    pub not_known: String,
+}
+
+/// One family of kernels against the device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RooflineKernel {
+    /// Family.
+    pub family: String,
+    /// `matmul` or `attention`.
+    pub operation: String,
+    /// Sizes that take most of its time: `m=32 n=4096 k=1024`.
+    pub sizes: String,
+    /// Number format of those.
+    pub dtype: String,
+    /// Operators.
+    pub count: u64,
+    /// Time of the kernels, s.
+    pub time_s: f64,
+    /// Floating point operations.
+    pub flops: f64,
+    /// Bytes, each operand once.
+    pub bytes: f64,
+    /// True where the work is at most this, for attention may look through windows that are not known.
+    pub is_at_most: bool,
+    /// The least time, s; empty where the device's peaks are not known.
+    pub bound_s: Option<f64>,
+    /// `memory` or `compute`.
+    pub limit: Option<String>,
+    /// Least time over time.
+    pub achieved: Option<f64>,
+    /// Operations over time over peak rate (MFU).
+    pub compute_share: Option<f64>,
+    /// Bytes over time over peak bandwidth (MBU).
+    pub memory_share: Option<f64>,
+    /// True where every operator takes too little time for what it reaches to mean something.
+    pub is_short: bool,
+}
+
+/// Steps of one phase against the device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RooflineStep {
+    /// `prefill`, `decode`, `mixed`, or empty.
+    pub phase: String,
+    /// Steps.
+    pub steps: u64,
+    /// From first to last event of each, summed, s.
+    pub time_s: f64,
+    /// The least they can take, s.
+    pub bound_s: f64,
+    /// `memory` or `compute`.
+    pub limit: String,
+    /// Operations over time over peak rate (MFU).
+    pub compute_share: f64,
+    /// Bytes over time over peak bandwidth (MBU).
+    pub memory_share: f64,
+    /// `model` (what the model must read and compute for the step's tokens) or `sizes` (of the kernels whose sizes are known).
+    pub from: String,
 }
 
 /// The dimensions of one device beside its utilization.

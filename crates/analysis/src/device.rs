@@ -10,6 +10,7 @@ pub mod copies;
 pub mod distribution;
 pub mod families;
 mod few;
+pub mod fill;
 pub mod idle;
 pub mod intervals;
 pub mod kernels;
@@ -18,6 +19,7 @@ mod shown;
 pub mod steps;
 pub mod timeline;
 pub mod units;
+pub mod work;
 
 use capture::Capture;
 
@@ -27,6 +29,7 @@ pub use compare::{Comparison, compare};
 pub use copies::CopyFlow;
 pub use distribution::Distribution;
 pub use families::FamilyTotal;
+pub use fill::{Fill, Thin};
 pub use idle::{Idle, IdleParts};
 pub use kernels::{Category, MatrixUnits};
 pub use launches::{CallTotal, CodeLoad, Graphs, Launches, Pace};
@@ -34,13 +37,16 @@ pub use shown::shown;
 pub use steps::{LaneStep, LaneSteps, PhaseTotal, StepLabel, StepPhase, StepSource};
 pub use timeline::Timeline;
 pub use units::Unit;
+pub use work::{Operation, Work};
 
 use copies::CopyTally;
 use families::FamilyTally;
 use few::Few;
+use fill::FillTally;
 use idle::{HostStates, Last};
 use launches::LaunchTally;
 use steps::{Steps, StepsTally};
+use work::{Operators, WorkTally};
 
 /// Everything known of one device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,6 +81,10 @@ pub struct LaneView {
     pub steps: LaneSteps,
     /// Work that repeats on it.
     pub unit: Option<Unit>,
+    /// What its kernels had to compute and move, as far as sizes were recorded; the most time first.
+    pub work: Vec<Work>,
+    /// How much of it long kernels fill.
+    pub fill: Fill,
 }
 
 impl LaneView {
@@ -103,6 +113,8 @@ pub struct DeviceView {
     pub is_capture_pass: bool,
     /// Events left out since their times are no times.
     pub dropped_events: u64,
+    /// True where switches of threads between CPUs were recorded, with the calls in which they wait by choice.
+    pub switches_recorded: bool,
 }
 
 impl DeviceView {
@@ -112,7 +124,8 @@ impl DeviceView {
         let steps = Steps::find(&timeline);
         let host = HostStates::read(&timeline, steps.host_runs());
         let pace = Pace::of(&timeline);
-        let lanes = timeline.lanes.iter().map(|lane| lane_view(&timeline, lane, &steps, &host, pace));
+        let of_arm = OfArm { steps: &steps, host: &host, operators: &Operators::read(&timeline), pace };
+        let lanes = timeline.lanes.iter().map(|lane| lane_view(&timeline, lane, &of_arm));
         let (lanes, communication): (Vec<LaneView>, Vec<Vec<u32>>) = lanes.unzip();
         let kernels = lanes.iter().map(|lane| lane.account.kernels).sum();
         Some(Self {
@@ -123,6 +136,7 @@ impl DeviceView {
             annotated_steps: steps.steps.len() as u64,
             is_capture_pass: launches::is_capture_pass(&timeline, kernels),
             dropped_events: timeline.dropped,
+            switches_recorded: !timeline.marks.off_cpu.is_empty() && !timeline.marks.os_calls.is_empty(),
             lanes,
         })
     }
@@ -150,11 +164,21 @@ impl DeviceView {
     }
 }
 
+/// What all lanes of an arm share.
+struct OfArm<'a> {
+    steps: &'a Steps,
+    host: &'a HostStates,
+    operators: &'a Operators,
+    pace: Pace,
+}
+
 /// Everything of one lane in one sweep, and the places of its communicating kernels.
-fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host: &HostStates, pace: Pace) -> (LaneView, Vec<u32>) {
+fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, of_arm: &OfArm<'_>) -> (LaneView, Vec<u32>) {
+    let (host, pace) = (of_arm.host, of_arm.pace);
     let (mut account, mut idle, mut last) = (Tally::default(), Idle::default(), Last::default());
     let (mut families, mut launches) = (FamilyTally::new(timeline), LaunchTally::new(pace));
-    let (mut copies, mut steps) = (CopyTally::default(), StepsTally::new(timeline, host, steps));
+    let (mut copies, mut steps) = (CopyTally::default(), StepsTally::new(timeline, host, of_arm.steps));
+    let (mut work, mut fill) = (WorkTally::new(of_arm.operators), FillTally::new(lane));
     let mut streams: Few<u32, i64> = Few::default();
     let mut communication = Vec::new();
     for (place, event) in timeline.events(lane).enumerate() {
@@ -163,6 +187,8 @@ fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host
         launches.add(timeline, &event);
         copies.add(timeline, &event);
         steps.add(&event);
+        work.add(timeline, &event);
+        fill.add(timeline, &event);
         if event.is_kernel() {
             families.add(&event);
             let on_stream = streams.entry(event.stream, || 0);
@@ -187,6 +213,8 @@ fn lane_view(timeline: &Timeline<'_>, lane: &timeline::Lane, steps: &Steps, host
         launches: launches.launches(timeline, account.window_ns),
         copies: copies.flows(timeline),
         steps: steps.steps(),
+        work: work.work(timeline, of_arm.steps),
+        fill: fill.fill(timeline),
         unit: busiest.and_then(|(stream, _)| Unit::of(timeline, lane, stream, &families, host)),
         account,
         idle,

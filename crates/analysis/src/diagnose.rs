@@ -129,7 +129,8 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
         classification: None,
         findings: findings(draft),
         limits: limits::ladder(situation),
-        futile: if cause.is_empty() { Vec::new() } else { limits::remedies(situation, cause) },
+        // Popular fixes are about queues and batches: of recorded devices none of them can be judged.
+        futile: if cause.is_empty() || situation.account.is_of_devices() { Vec::new() } else { limits::remedies(situation, cause) },
         cleared: cleared(answers),
         unknown,
         accounts: accounts(situation),

@@ -33,6 +33,22 @@ pub fn public_device(name: &str) -> Option<&'static str> {
     model::hardware::find(&known.id).filter(|again| again.id == known.id).map(|known| known.id.as_str())
 }
 
+/// The format that a model's weights were published in, where that is not 16 bit (`quantization_config` in their `config.json`).
+fn published_in(model: &ModelShape) -> Option<Dtype> {
+    let published = [("gpt-oss", Dtype::Mxfp4), ("DeepSeek-V3", Dtype::Fp8), ("DeepSeek-R1", Dtype::Fp8)];
+    published.into_iter().find(|(name, _)| model.name.starts_with(name)).map(|(_, dtype)| dtype)
+}
+
+/// True where the name says that the weights were brought into another format.
+fn names_format(model: &str) -> bool {
+    let lower = model.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| {
+        ["fp8", "fp4", "nvfp4", "mxfp4", "int8", "int4", "4bit", "8bit", "awq", "gptq", "gguf", "bnb", "w4a16", "w8a8", "w8a16"]
+            .contains(&word)
+    })
+}
+
 /// Distance of a measured step from its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distance {
@@ -54,6 +70,33 @@ impl Hardware {
         Some(Self { model, gpu, deployment: Deployment { weights, kv, ranks } })
     }
 
+    /// The same on a device that a recorder names, shared by as many ranks as are set, else as were recorded; nothing where
+    /// the format of the weights is open, for its bytes are what a decode step takes.
+    pub fn on(subject: &Subject, settings: &Settings, gpu: &'static Gpu, recorded: usize) -> Option<Self> {
+        let named = Subject { device: gpu.id.clone(), ..subject.clone() };
+        let found = Self::find(&named, settings)?;
+        let set = settings.get("config.quantization").and_then(|setting| Dtype::parse(&setting.value));
+        let weights =
+            set.or_else(|| published_in(found.model)).or_else(|| (!names_format(&subject.model)).then_some(found.deployment.weights));
+        let ranks = if settings.get("config.tensor_parallel").is_some() { found.deployment.ranks } else { recorded.clamp(1, 64) as u32 };
+        Some(Self { deployment: Deployment { ranks, weights: weights?, ..found.deployment }, ..found })
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'static ModelShape {
+        self.model
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &'static Gpu {
+        self.gpu
+    }
+
+    /// Number formats and ranks.
+    pub fn deployment(&self) -> Deployment {
+        self.deployment
+    }
+
     /// Sequences per step at which arithmetic takes as long as reading the weights.
     pub fn ridge(&self) -> Option<f64> {
         let rate = match self.deployment.weights {
@@ -71,5 +114,23 @@ impl Hardware {
         let bound = step_bound(self.model, self.deployment, &shape, self.gpu);
         let factor = step_s / bound.bound_s;
         (factor.is_finite() && factor > 0.0).then_some(Distance { factor, memory_bound: bound.limit == Limit::Memory })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_counted_in_the_format_they_are_served_in() {
+        let gpu = model::hardware::find("h100-sxm").unwrap();
+        let weights = |name: &str| {
+            let subject = Subject { model: name.into(), ..Subject::default() };
+            Hardware::on(&subject, &Settings::default(), gpu, 1).map(|hardware| hardware.deployment.weights)
+        };
+        assert_eq!(weights("meta-llama/Llama-3.1-8B-Instruct"), Some(Dtype::Bf16));
+        assert_eq!(weights("openai/gpt-oss-20b"), Some(Dtype::Mxfp4));
+        assert_eq!(weights("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8"), None);
+        assert_eq!(weights("acme/unheard-of"), None);
     }
 }

@@ -12,6 +12,7 @@ use crate::device::{CopyFlow, DeviceView, Idle, IdleParts, LaneView};
 use crate::device_step;
 use crate::phase::Phase;
 use crate::situation::Situation;
+use crate::uneven_experts::{self, UnevenExperts};
 
 /// Waits below this share of the devices' time are the grain of any engine.
 pub const GRAIN: f64 = 0.10;
@@ -34,6 +35,26 @@ pub struct Syncs {
     pub planned: u64,
     /// Idle time after those beyond, ns.
     pub unplanned_ns: i64,
+}
+
+/// How a recording of devices lies to what was measured of requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beside {
+    /// Inside it: this share of its time.
+    Within(f64),
+    /// At another time, or on a clock that nothing joins.
+    Apart,
+}
+
+impl Beside {
+    /// Reads it; nothing where only one of the two was given.
+    pub fn of(situation: &Situation<'_>) -> Option<Self> {
+        let view = situation.evidence.device_view.as_ref().filter(|_| !situation.account.is_of_devices())?;
+        let (recorded, measured) = (view.window()?, situation.evidence.window()?);
+        let overlap = recorded.1.min(measured.1).saturating_sub(recorded.0.max(measured.0));
+        let whole = measured.1.saturating_sub(measured.0).max(1);
+        Some(if overlap > 0 { Self::Within(overlap as f64 / whole as f64) } else { Self::Apart })
+    }
 }
 
 /// How many ranks of a job were recorded.
@@ -167,6 +188,11 @@ impl<'a> OnDevice<'a> {
         let collectives = self.view.collectives.as_ref().filter(|collectives| collectives.straggler.is_some());
         let wait = collectives.and_then(crate::device::Collectives::wait_share).unwrap_or(0.0);
         (wait * self.sum_ns(|lane| lane.account.exposed_communication_ns) as f64) as i64
+    }
+
+    /// Of exposed communication, waiting for the rank whose experts have most to do, ns; 0 where experts are even.
+    pub fn expert_wait_ns(&self) -> i64 {
+        uneven_experts::read(self).filter(UnevenExperts::is_material).map_or(0, |uneven| uneven.waited_ns)
     }
 
     /// Ranks recorded, of how many.

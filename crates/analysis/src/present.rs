@@ -12,6 +12,7 @@ use crate::evidence::EngineId;
 use crate::forms;
 use crate::gates::Gate;
 use crate::hardware_bound::{Distance, Hardware};
+use crate::on_device::Beside;
 use crate::onset;
 use crate::phase::Phase;
 use crate::settlement::Scope;
@@ -148,7 +149,12 @@ fn onset(held: &[&crate::gates::GatedMoment]) -> Option<i64> {
 /// Where the time went, as the report shows it.
 pub(crate) fn accounts(situation: &Situation<'_>) -> Accounts {
     let account = &situation.account;
-    let device = situation.evidence.device_view.as_ref().map(|view| device::accounts(situation.evidence, view)).unwrap_or_default();
+    let device = situation
+        .evidence
+        .device_view
+        .as_ref()
+        .map(|view| device::accounts(situation.subject, situation.evidence, view))
+        .unwrap_or_default();
     if account.is_empty() || account.is_of_devices() {
         return Accounts { device, vantage: account.vantage.into(), ..Accounts::default() };
     }
@@ -264,6 +270,15 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
             words::digits(1.0 / distance.factor)
         ));
     }
+    remarks.extend(situation.evidence.device_view.iter().flat_map(device_remarks));
+    remarks.extend(Beside::of(situation).map(|beside| match beside {
+        Beside::Within(share) => {
+            format!("the devices were recorded for {} of the time measured, and stand for all of it", words::percent(share))
+        }
+        Beside::Apart => {
+            "the devices were recorded at another time than the requests, or on another clock: as if under the same load".into()
+        }
+    }));
     remarks.extend(clock_remarks(capture));
     remarks.extend(situation.unused_limits.iter().map(|limit| format!("limit not decided: {limit}")));
     let percentiles = situation.limits.iter().filter(|limit| limit.name.contains(' '));
@@ -280,6 +295,20 @@ pub(crate) fn trust(capture: &Capture, situation: &Situation<'_>) -> Trust {
         remarks,
         track_record: Vec::new(),
     }
+}
+
+/// What of a profiler capture is not in its account.
+fn device_remarks(view: &DeviceView) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if view.dropped_events > 0 {
+        remarks.push(format!("{} are left out, for their times are no times", words::plural(view.dropped_events as f64, "device event")));
+    }
+    let with_work = view.step_count();
+    if view.annotated_steps > with_work && with_work > 0 {
+        let annotated = words::plural(view.annotated_steps as f64, "annotated step");
+        remarks.push(format!("of {annotated} {} have work on a device that was recorded", words::count(with_work as f64)));
+    }
+    remarks
 }
 
 /// Clocks that ran beside the host's, and clocks that nothing joins to it.

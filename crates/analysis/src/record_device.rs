@@ -25,6 +25,21 @@ pub const TRACE: Recipe = Recipe {
     command: "nsys profile --trace=cuda,nvtx,osrt --cuda-graph-trace=node --duration=10 --output=steps <the server's command line>",
     cost: "ten seconds under load; steps get a few percent slower, graphs traced by node somewhat more",
 };
+/// Kernels with the sizes of their operators.
+pub const SHAPES: Recipe = Recipe {
+    command: "torch.profiler.profile(record_shapes=True) around a few eager steps (vLLM: VLLM_TORCH_PROFILER_DIR=traces VLLM_TORCH_PROFILER_RECORD_SHAPES=1 <the server's command line> --enforce-eager, then POST /start_profile and /stop_profile)",
+    cost: "a few seconds of steps under load; the host gets slower by it, so that launches of such a recording say little",
+};
+/// Kernels with the counters of memory and matrix units beside them.
+pub const DEVICE_COUNTERS: Recipe = Recipe {
+    command: "nsys profile --trace=cuda,nvtx --cuda-graph-trace=node --gpu-metrics-devices=all --duration=10 --output=steps <the server's command line>",
+    cost: "ten seconds under load; counters need the driver's permission (NVreg_RestrictProfilingToAdminUsers=0 or root)",
+};
+/// Launches with the switches of their threads between CPUs.
+pub const SWITCHES: Recipe = Recipe {
+    command: "nsys profile --trace=cuda,nvtx,osrt --cpuctxsw=process-tree --cuda-graph-trace=node --duration=10 --output=steps <the server's command line>",
+    cost: "ten seconds under load; switches need kernel.perf_event_paranoid of 2 or less",
+};
 /// One kernel against its own limits.
 pub const ONE_KERNEL: Recipe = Recipe {
     command: "ncu --set full --kernel-name regex:<name> --launch-count 5 <a short replay of the workload>",
@@ -42,6 +57,18 @@ pub const SECOND_ARM: Recipe = Recipe {
 };
 /// The start-up log.
 pub const LOG: Recipe = Recipe { command: crate::record::SETTINGS, cost: crate::record::SETTINGS_COST };
+
+/// Cannot tell of recorded kernels: their time is computing, which is no loss before somebody claims it, so that what is not
+/// known of them is nobody's rival.
+pub fn undecided_of_kernels(signals: &[&str], because: impl Into<String>, recipe: Recipe) -> Answer {
+    Answer::CannotTell(Missing {
+        signals: signals.iter().map(ToString::to_string).collect(),
+        because: because.into(),
+        at_most_s: Some(0.0),
+        record_with: recipe.command.to_string(),
+        record_cost: recipe.cost.to_string(),
+    })
+}
 
 /// Cannot tell: what is missing, why, and how to record it.
 ///

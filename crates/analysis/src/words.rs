@@ -62,7 +62,12 @@ pub fn count(value: f64) -> String {
 
 /// `1 request`, `3 requests`.
 pub fn plural(value: f64, noun: &str) -> String {
-    if (value - 1.0).abs() < 0.5 { format!("{} {noun}", count(value)) } else { format!("{} {noun}s", count(value)) }
+    let ending = match (value - 1.0).abs() < 0.5 {
+        true => "",
+        false if noun.ends_with("ch") => "es",
+        false => "s",
+    };
+    format!("{} {noun}{ending}", count(value))
 }
 
 #[cfg(test)]
@@ -87,5 +92,6 @@ mod tests {
         assert_eq!(count(5640.0), "5,640");
         assert_eq!(count(1_234_567.0), "1,234,567");
         assert_eq!(plural(1.0, "seat"), "1 seat");
+        assert_eq!(plural(2.0, "batch"), "2 batches");
     }
 }

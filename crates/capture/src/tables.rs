@@ -381,7 +381,7 @@ tables! {
         /// Thread id.
         thread: u32,
         /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
-        /// profiler), `os` (calls of the operating system), `sync` (a wait for the device as its driver records it, beside
+        /// profiler), `os` (calls of the operating system), `off_cpu` (the thread runs on no CPU), `sync` (a wait for the device as its driver records it, beside
         /// the calls: it has a process and no thread).
         kind: Name,
         /// Name; calls without their version suffix.
@@ -418,6 +418,31 @@ tables! {
         bytes_in: i64,
         /// Bytes got by this rank, 0 where not told.
         bytes_out: i64,
+        /// Where it came from.
+        source_idx: SourceIdx,
+    }
+
+    /// The sizes of a matrix product or attention, as its operator on the host tells them. Operators nest: of a call inside
+    /// several the innermost counts.
+    op_sizes: OpSizes of OpSize {
+        /// Start of the operator.
+        t_start_ns: i64,
+        /// End, not before the start.
+        t_end_ns: i64,
+        /// Arm.
+        run_idx: u32,
+        /// Process id.
+        process: u32,
+        /// Thread id.
+        thread: u32,
+        /// `matmul`, `attention`.
+        op: Name,
+        /// `key=value`, separated by spaces. Of a product `b` of `m` by `k` with `k` by `n`. Of attention `b` requests of `q`
+        /// queries on `kv` keys with `hq` and `hkv` heads of `d` and `dv`, `causal`, and `window` keys at most; or `t` tokens of
+        /// requests whose lengths the step's annotation tells.
+        sizes: Name,
+        /// Number format of the inputs (`bf16`, `f8e4m3`), empty where not told.
+        dtype: Name,
         /// Where it came from.
         source_idx: SourceIdx,
     }

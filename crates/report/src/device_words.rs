@@ -1,12 +1,14 @@
 //! Words for what a profiler recorded of a device, shared by the views.
 
-use analysis::contract::{DeviceAccount, DeviceDimensions};
+use analysis::contract::{DeviceAccount, DeviceDimensions, Roofline, RooflineKernel, RooflineStep};
 
 use crate::phrases::NAME_LIMIT;
 use crate::{clean, figures};
 
 /// Categories named beside computing.
 const CATEGORIES: usize = 3;
+/// Families of kernels named against their roofline.
+const KERNELS: usize = 3;
 /// A category below this share of the kernels is not named.
 const SMALL: f64 = 0.05;
 
@@ -61,6 +63,9 @@ fn cause_words(cause: &str) -> &str {
         "host" => "launch came late",
         "sync" => "host in a sync",
         "between_steps" => "between steps",
+        "allocation" => "allocating or freeing memory",
+        "data" => "waiting for data",
+        "off_cpu" => "host off its CPU",
         "profiler" => "profiler or loading",
         "unlinked" => "launch not recorded",
         other => other,
@@ -95,14 +100,82 @@ pub(crate) fn remarks(device: &DeviceAccount) -> Vec<String> {
         remarks.push(format!("steps: {}, median", times.join(", ")));
     }
     remarks.push(dimensions(&device.dimensions));
+    remarks.extend(against_roofline(device));
     if device.graph_kernels > 0 {
         let share = device.graph_kernels as f64 / device.kernels.max(1) as f64;
         remarks.push(format!("{} of the kernels replayed from graphs", figures::share(share)));
+    }
+    if device.vendor == "amd" {
+        remarks.push("gaps between queued kernels are not visible on this recorder: dispatch is inside the kernels' times".to_string());
     }
     if !device.idle_is_reliable {
         remarks.push("replays were lost by the recorder: idle time may be work".to_string());
     }
     remarks
+}
+
+/// Kernels and steps against what the device can do, and what of it is not known.
+fn against_roofline(device: &DeviceAccount) -> Vec<String> {
+    let of = &device.roofline;
+    let mut remarks: Vec<String> = of.steps.iter().map(|step| format!("{} ({})", step_words(step), of.gpu)).collect();
+    let named: Vec<String> = of.kernels.iter().take(KERNELS).filter_map(|kernel| kernel_words(device, kernel)).collect();
+    if !named.is_empty() {
+        remarks.push(format!("kernels against {}: {}", of.gpu, named.join("; ")));
+    }
+    if !of.not_known.is_empty() {
+        remarks.push(format!("roofline not known: {}", of.not_known));
+    }
+    remarks
+}
+
+/// `decode steps: 41 % of the memory bandwidth, 3 % of the arithmetic; memory bounds them at 2.1 ms of 5.2 ms`.
+fn step_words(step: &RooflineStep) -> String {
+    let name = if step.phase.is_empty() { "steps".to_string() } else { format!("{} steps", clean::name(&step.phase, 12)) };
+    let from = if step.from == "model" { "by the model's bytes and tokens" } else { "by the sizes recorded" };
+    let each = |total_s: f64| figures::seconds(total_s / step.steps.max(1) as f64);
+    format!(
+        "{name} {from}: {} of the memory bandwidth, {} of the arithmetic; {} allows {}, they take {}",
+        figures::share(step.memory_share),
+        figures::share(step.compute_share),
+        clean::name(&step.limit, 12),
+        each(step.bound_s),
+        each(step.time_s)
+    )
+}
+
+/// `nvjet_tst 12 % of the kernels' time at 55 % of its memory bound`; nothing where the device's peaks are not known.
+fn kernel_words(device: &DeviceAccount, kernel: &RooflineKernel) -> Option<String> {
+    let kernel_ns: i64 = device.categories.iter().filter(|of| of.category != "copy").map(|of| of.total_ns).sum();
+    let share = figures::share(kernel.time_s * 1e9 / kernel_ns.max(1) as f64);
+    Some(format!("{} {share} of the time at {}", clean::name(&kernel.family, 32), reached_words(kernel)?))
+}
+
+/// `55 % of its memory bound`, `at most 55 %`, `too short to judge`; nothing without a bound.
+pub(crate) fn reached_words(kernel: &RooflineKernel) -> Option<String> {
+    let (achieved, limit) = (kernel.achieved?, kernel.limit.as_deref()?);
+    let bound = format!("{} of its {} bound", figures::share(achieved.min(1.0)), clean::name(limit, 12));
+    Some(match (kernel.is_short, achieved > 1.0, kernel.is_at_most) {
+        (true, ..) => format!("{bound}, each too short to judge"),
+        (_, true, _) => format!("{bound}, with operands in the cache"),
+        (_, _, true) => format!("{bound} at most: windows of layers are not known"),
+        _ => bound,
+    })
+}
+
+/// Rows of the table of kernels: family, sizes, time, operations, bytes, least time, what is reached.
+pub(crate) fn roofline_rows(of: &Roofline) -> Vec<[String; 7]> {
+    let rows = of.kernels.iter().map(|kernel| {
+        [
+            clean::name(&kernel.family, NAME_LIMIT),
+            clean::name(&format!("{} {} {}", kernel.operation, kernel.sizes, kernel.dtype), NAME_LIMIT),
+            figures::seconds(kernel.time_s),
+            figures::quantity(kernel.flops, "flop"),
+            figures::quantity(kernel.bytes, "byte"),
+            kernel.bound_s.map_or("not known".to_string(), figures::seconds),
+            reached_words(kernel).unwrap_or_else(|| "not known".to_string()),
+        ]
+    });
+    rows.collect()
 }
 
 /// The lone utilization figure and what explains it: `utilization 99 %; sm_active 40 %, dram_active not recorded`.

@@ -310,6 +310,31 @@ pub(crate) fn is_candidate(report: &Report, finding: &Finding) -> bool {
     verdict.status == Status::Localized && verdict.check.is_none() && Some(finding.layer) == verdict.layer
 }
 
+/// How many the symptom is about: `220 requests`, `6 steps on devices`, `1 device`.
+pub(crate) fn counted(report: &Report) -> String {
+    let n = report.symptom.population.n;
+    let has_steps = report.accounts.device.iter().flat_map(|device| &device.steps).any(|phase| phase.steps > 0);
+    let (one, many) = match report.accounts.vantage.as_str() {
+        "device" if has_steps => ("step on a device", "steps on devices"),
+        "device" => ("device", "devices"),
+        _ => ("request", "requests"),
+    };
+    format!("{} {}", figures::count(n), if n == 1 { one } else { many })
+}
+
+/// What a recording would settle: the most the check could own of the loss, or of recorded devices whether computing itself
+/// could be faster.
+pub(crate) fn at_stake(report: &Report, unknown: &Unknown) -> String {
+    let owns_nothing = unknown.could_own_share.or(unknown.could_own.as_ref().map(|amount| amount.value)).is_some_and(|most| most < 5e-4);
+    if owns_nothing && report.accounts.vantage == "device" {
+        return "tells whether computing itself could be faster".to_owned();
+    }
+    match could_own(unknown) {
+        bound if bound.is_empty() => "nothing bounds what it owns".to_owned(),
+        bound => format!("could own {bound} of {}", noun(report)),
+    }
+}
+
 /// Most a check that could not tell could still own: `0.08 s, 3 %`; empty when nothing bounds it.
 pub(crate) fn could_own(unknown: &Unknown) -> String {
     let amount = unknown.could_own.as_ref().map(|amount| figures::quantity(amount.value, &amount.unit));

@@ -1,5 +1,7 @@
 //! Decoding at the speed of the memory: normal for this hardware, with the distance to the limit.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -29,13 +31,15 @@ check! {
     /// ## When this is wrong
     /// The step is short and the host is slower; the memory clock is throttled, so that the reachable bandwidth itself is
     /// low; the weights counted are not the ones read (experts, layers on another device).
-    id: "bandwidth_bound_decode", layer: Hardware, rank: 220, phases: [Decode], bound: "memory", validated_on: "report", run: find,
+    id: "bandwidth_bound_decode", layer: Hardware, rank: 220, phases: [Decode, Compute], bound: "memory", validated_on: "report", run: find,
 }
 
 /// A step faster than this share of the least possible is a wrong figure, not a fast step.
 const IMPOSSIBLE: f64 = 0.9;
 /// Matrix units busier than this share of what they reach (0.6 of their counter) compete with memory for being the limit.
 const COMPUTE_TOO: f64 = 0.8;
+/// What the counter of the matrix units reaches (attribution, section 6).
+const COMPUTE_TOP: f64 = 0.6;
 
 /// How near to the limit, as a share of what is reachable, and how it is known.
 #[derive(Clone, Debug)]
@@ -48,9 +52,12 @@ struct Nearness {
 
 fn find(situation: &Situation<'_>) -> Answer {
     let figures = &situation.evidence.figures;
-    let compute = figure_of(figures, "gpu.tensor_active").map_or(0.0, |active| active / 0.6);
+    let compute = figure_of(figures, "gpu.tensor_active").map_or(0.0, |active| active / COMPUTE_TOP);
     // What the memory did is better evidence than what a model's size says that it had to do.
     let Some(best) = by_bytes(situation).or_else(|| by_counter(situation)).or_else(|| by_step(situation)) else {
+        if let Some(answer) = by_trace::answer(situation) {
+            return answer;
+        }
         return undecided(
             situation,
             &["model.weight_bytes", "gpu.dram_bandwidth", "gpu.dram_active"],

@@ -1,5 +1,7 @@
 //! Prompts computed at the speed of the matrix units: normal for this hardware.
 
+mod by_trace;
+
 use capture::Subject;
 
 use crate::check::{Answer, Found, check, clear, figure};
@@ -31,7 +33,7 @@ check! {
     ///
     /// ## When this is wrong
     /// The rate is of short prompts, which read weights rather than compute; communication between devices holds the time.
-    id: "compute_bound_prefill", layer: Hardware, rank: 221, phases: [Prefill], bound: "compute", validated_on: "typed", run: find,
+    id: "compute_bound_prefill", layer: Hardware, rank: 221, phases: [Prefill, Compute], bound: "compute", validated_on: "typed", run: find,
 }
 
 /// Model FLOP utilization from which prefill is at its limit (attribution, section 6).
@@ -45,6 +47,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     let arm = situation.evidence;
     let routes = [by_rate(situation.subject, arm), by_counter(arm)];
     let Some((utilization, rows)) = routes.into_iter().flatten().next() else {
+        if let Some(answer) = by_trace::answer(situation) {
+            return answer;
+        }
         return undecided(
             situation,
             &["client.throughput.prompt", "gpu.tensor_active"],

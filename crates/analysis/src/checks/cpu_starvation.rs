@@ -1,5 +1,7 @@
 //! The engine's main thread is ready to run and does not get a CPU.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Direction, Evidence as Row, Quantity};
@@ -33,7 +35,7 @@ check! {
     /// ## When this is wrong
     /// Host code that runs all the time (`host_bound_engine`); API threads that wait in short bursts on any healthy server;
     /// a core at 100 % that nobody else wants.
-    id: "cpu_starvation", layer: Scheduling, rank: 12, phases: [Transfer, Api, Queue, Prefill, Decode], bound: "host", validated_on: "simulated", run: find,
+    id: "cpu_starvation", layer: Scheduling, rank: 12, phases: [Transfer, Api, Queue, Prefill, Decode, Idle], bound: "host", validated_on: "simulated", run: find,
 }
 
 /// Wait over wait and run of the core's main thread (attribution, section 0.6): healthy 0.2 to 1.2 %, up to 18 % pinned beside
@@ -57,7 +59,9 @@ const ONE_ENGINE: [&str; 5] = [
 fn find(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;
     let threads = main_threads(evidence, &["engine_core", "worker"]);
-    let Some(worst) = threads.iter().max_by(|a, b| a.felt.total_cmp(&b.felt)) else { return from_figures(situation) };
+    let Some(worst) = threads.iter().max_by(|a, b| a.felt.total_cmp(&b.felt)) else {
+        return by_trace::answer(situation).unwrap_or_else(|| from_figures(situation));
+    };
     if worst.felt.max(worst.share()) < STARVED && worst.worst_stretch_s < STRETCH_S {
         if let Some(found) = starved_api(situation) {
             return Answer::Found(Box::new(found));

@@ -1,5 +1,7 @@
 //! Some expert ranks get far more tokens than others, and the step waits for the hottest.
 
+mod by_trace;
+
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
@@ -31,7 +33,7 @@ check! {
     /// ## When this is wrong
     /// Largest over mean is above 1 by chance at any small batch; ranks whose *input* differs are `dp_lockstep`; equal tokens and
     /// long exchanges are a slow all-to-all.
-    id: "expert_imbalance", layer: Parallelism, rank: 61, phases: [Prefill, Decode], bound: "logic", validated_on: "typed", run: find,
+    id: "expert_imbalance", layer: Parallelism, rank: 61, phases: [Prefill, Decode, Communication], bound: "logic", validated_on: "simulated", run: find,
 }
 
 /// Experts' share of a step where it was not measured: attention and the exchange take the rest.
@@ -50,6 +52,9 @@ fn find(situation: &Situation<'_>) -> Answer {
             } else {
                 clear(vec![("slowdown", ratio)], "an arm that balances experts is no faster")
             };
+        }
+        if let Some(answer) = by_trace::answer(situation) {
+            return answer;
         }
         if !sharding.expert && (!situation.is_typed() || sharding.is_one_device()) {
             return clear(vec![("expert_parallel", 0.0)], "experts are not spread over ranks");

@@ -1,5 +1,7 @@
 //! Kernels that fill only part of the device and are at no limit of it.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::contract::{Direction, Evidence};
@@ -31,7 +33,7 @@ check! {
     ///
     /// ## When this is wrong
     /// A kernel at the memory's limit with low occupancy needs no more warps.
-    id: "low_occupancy_kernels", layer: Hardware, rank: 73, phases: [Decode], bound: "logic", validated_on: "typed", run: find,
+    id: "low_occupancy_kernels", layer: Hardware, rank: 73, phases: [Decode, Compute], bound: "logic", validated_on: "simulated", run: find,
 }
 
 /// A kernel that reaches this share of a limit has no use for more warps.
@@ -69,6 +71,11 @@ fn find(situation: &Situation<'_>) -> Answer {
     let name = arm.settings.get("kernel.name").map_or("the profiled kernel".to_string(), |setting| setting.value.clone());
     kernels.extend(kernel(situation, arm, &|quantity| arm.figures.typical(quantity), &name));
     kernels.extend(by_counters(arm));
+    if kernels.is_empty()
+        && let Some(answer) = by_trace::answer(situation)
+    {
+        return answer;
+    }
     let starved = kernels.iter().filter(|kernel| kernel.reached < NEAR_LIMIT && !kernel.signs.is_empty());
     let worst = starved.max_by(|a, b| weight(a).total_cmp(&weight(b)));
     if let Some(worst) = worst {

@@ -1,5 +1,7 @@
 //! An attention kernel that is wrong for the shape or the device at hand.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::context_slope::{ContextSlope, most_cache_s};
@@ -33,7 +35,7 @@ check! {
     ///
     /// ## When this is wrong
     /// Attention is dear because the context is long: then the slope is near the cache's own bytes.
-    id: "mismatched_attention_backend", layer: Kernel, rank: 70, phases: [Decode], bound: "logic", validated_on: "report", run: find,
+    id: "mismatched_attention_backend", layer: Kernel, rank: 70, phases: [Decode, Compute], bound: "logic", validated_on: "report", run: find,
 }
 
 /// A backend that replaces another must be faster by this much for the choice to be wrong; below it is tuning.
@@ -61,6 +63,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     });
     if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {
         return by_kernels(situation, &kind);
+    }
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
     }
     if let Some(slope) = ContextSlope::read(situation.subject, arm) {
         return by_slope(situation, &slope);

@@ -1,5 +1,7 @@
 //! Matrix, mixture or quantized kernels that are wrong for the shape or the device at hand.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::Basis;
 use crate::context_slope::ContextSlope;
@@ -32,7 +34,7 @@ check! {
     /// ## When this is wrong
     /// The step is long for other reasons (host, launches, links): without time by kind of kernel only a backend's name and
     /// the distance from the bound point here. A missing tuning file by itself costs some percent.
-    id: "mismatched_gemm_backend", layer: Kernel, rank: 71, phases: [Decode], bound: "logic", validated_on: "typed", run: find,
+    id: "mismatched_gemm_backend", layer: Kernel, rank: 71, phases: [Decode, Compute], bound: "logic", validated_on: "simulated", run: find,
 }
 
 /// Settings that choose these kernels.
@@ -92,6 +94,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     });
     if let Some(kind) = kind.filter(|kind| kind.ideal_s.is_some()) {
         return by_kernels(situation, &kind);
+    }
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
     }
     by_bound(situation, arm)
 }

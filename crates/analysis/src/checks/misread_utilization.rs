@@ -1,5 +1,7 @@
 //! "100 % GPU" that says only that some kernel was in flight.
 
+mod by_trace;
+
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::contract::{Direction, Evidence};
 use crate::device_remedy::{hypothesis, moves, outside, token_kept};
@@ -42,6 +44,9 @@ fn find(situation: &Situation<'_>) -> Answer {
         return clear(Vec::new(), "no accelerator whose utilization could be misread");
     }
     let Some(busy) = figure_of(figures, "gpu.busy").or_else(|| figures.highest("gpu.busy")) else {
+        if let Some(answer) = by_trace::answer(situation) {
+            return answer;
+        }
         return undecided(
             situation,
             &["gpu.busy", "gpu.sm_active", "gpu.dram_active", "gpu.tensor_active"],

@@ -1,5 +1,7 @@
 //! Pipeline stages take turns instead of working at the same time.
 
+mod by_trace;
+
 use model::collectives::pipeline_bubble_frac;
 
 use crate::change::{claims_on_steps, cost_of, first_token_stays, hypothesis, of_setting, token_time_falls};
@@ -33,7 +35,7 @@ check! {
     /// ## When this is wrong
     /// Too little load to fill any pipe; a slow network between stages, which shows as time in the hand-over and not as idle
     /// stages with short ones; one stage with more layers than the others.
-    id: "pipeline_bubbles", layer: Parallelism, rank: 65, phases: [Prefill, Decode], bound: "logic", validated_on: "report", run: find,
+    id: "pipeline_bubbles", layer: Parallelism, rank: 65, phases: [Prefill, Decode, Communication, Idle], bound: "logic", validated_on: "report", run: find,
 }
 
 /// Idle for a quarter of the time is beyond what hand-overs and uneven stages cost.
@@ -52,6 +54,9 @@ struct Idle {
 }
 
 fn find(situation: &Situation<'_>) -> Answer {
+    if let Some(answer) = by_trace::answer(situation) {
+        return answer;
+    }
     let sharding = Sharding::read(situation.subject, situation.evidence);
     let stages = stages(situation, &sharding);
     if stages <= 1.0 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::account::LaneAccount;
 use super::families::FamilyTotal;
 use super::kernels::Category;
-use super::{DeviceView, LaneView};
+use super::{DeviceView, IdleParts, LaneView};
 
 /// One figure per unit before and after, ns.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +92,7 @@ struct Side<'v> {
     mean_ns: f64,
     p50_ns: i64,
     account: &'v LaneAccount,
-    idle: [(&'static str, i64); 6],
+    idle: [(&'static str, i64); IdleParts::COUNT],
     families: &'v [FamilyTotal],
 }
 

@@ -56,6 +56,16 @@ impl<K: Copy + Ord, V> Few<K, V> {
         &mut self.values[place]
     }
 
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// True without keys.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// Changes every value.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut V)) {
         self.values.iter_mut().for_each(change);

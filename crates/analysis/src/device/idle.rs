@@ -1,13 +1,13 @@
 //! Why a device was idle: each stretch in which nothing runs on it is charged by the event that ends it.
 //!
 //! Until its launching call began the host was late, and in that time the host sat in a synchronizing call, was held up
-//! by the profiler, was between two steps, or did something else. From the call on the work was launched and not yet
+//! by the profiler, allocated or freed memory, waited for data, had lost its CPU, was between two steps, or did something else. From the call on the work was launched and not yet
 //! running. Work without a call in the recording tells nothing: `unlinked`. The parts add up to the idle time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use capture::SourceIdx;
+use capture::{Name, SourceIdx};
 
 use super::few::Few;
 use super::intervals::{self, Run};
@@ -24,6 +24,12 @@ pub struct IdleParts {
     pub sync_ns: i64,
     /// The host was late since it was between two steps.
     pub between_steps_ns: i64,
+    /// The host was late since it allocated or freed device memory.
+    pub allocation_ns: i64,
+    /// The host was late since it waited for the next batch of a data loader.
+    pub data_ns: i64,
+    /// The host was late since its thread was off its CPU, without waiting for anything that was recorded.
+    pub off_cpu_ns: i64,
     /// The host was late since the profiler held it up or code was loaded.
     pub profiler_ns: i64,
     /// The work that ends it has no launch in the recording.
@@ -31,13 +37,19 @@ pub struct IdleParts {
 }
 
 impl IdleParts {
+    /// Number of causes.
+    pub const COUNT: usize = 9;
+
     /// The parts by name, in order of the account.
-    pub fn named(&self) -> [(&'static str, i64); 6] {
+    pub fn named(&self) -> [(&'static str, i64); Self::COUNT] {
         [
             ("launch", self.launch_ns),
             ("host", self.host_ns),
             ("sync", self.sync_ns),
             ("between_steps", self.between_steps_ns),
+            ("allocation", self.allocation_ns),
+            ("data", self.data_ns),
+            ("off_cpu", self.off_cpu_ns),
             ("profiler", self.profiler_ns),
             ("unlinked", self.unlinked_ns),
         ]
@@ -50,7 +62,7 @@ impl IdleParts {
 
     /// Time in which the host was late, whatever it did, ns.
     pub fn host_late_ns(&self) -> i64 {
-        self.host_ns + self.sync_ns + self.between_steps_ns + self.profiler_ns
+        self.host_ns + self.sync_ns + self.between_steps_ns + self.profiler_ns + self.allocation_ns + self.data_ns + self.off_cpu_ns
     }
 
     /// Adds the parts of another device or stretch.
@@ -59,6 +71,9 @@ impl IdleParts {
         self.host_ns = self.host_ns.saturating_add(other.host_ns);
         self.sync_ns = self.sync_ns.saturating_add(other.sync_ns);
         self.between_steps_ns = self.between_steps_ns.saturating_add(other.between_steps_ns);
+        self.allocation_ns = self.allocation_ns.saturating_add(other.allocation_ns);
+        self.data_ns = self.data_ns.saturating_add(other.data_ns);
+        self.off_cpu_ns = self.off_cpu_ns.saturating_add(other.off_cpu_ns);
         self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
         self.unlinked_ns = self.unlinked_ns.saturating_add(other.unlinked_ns);
     }
@@ -122,6 +137,8 @@ impl Default for Last {
 pub struct HostStates {
     processes: Few<(SourceIdx, u32), ProcessStates>,
     profiler: BTreeMap<SourceIdx, Vec<Run>>,
+    /// By thread, when it was off its CPU and not in a call that waits.
+    off_cpu: Few<(SourceIdx, u32, u32), Vec<Run>>,
 }
 
 /// What one process did over time.
@@ -129,7 +146,14 @@ pub struct HostStates {
 struct ProcessStates {
     sync: Vec<Run>,
     steps: Vec<Run>,
+    allocation: Vec<Run>,
+    data: Vec<Run>,
 }
+
+/// Calls of the allocator that take less are no reason to be late, ns.
+const SHORT_ALLOCATION_NS: i64 = 20_000;
+/// How frameworks mark the wait for a batch.
+pub(super) const DATA_RANGES: [&str; 2] = ["enumerate(DataLoader)", "dataloader.__next__"];
 
 impl HostStates {
     /// Reads them; `steps` are the host's intervals of engine steps by file and process.
@@ -139,13 +163,22 @@ impl HostStates {
         for &call in calls.syncs() {
             states.processes.entry(calls.process(call), Default::default).sync.push((calls.start_ns(call), calls.end_ns(call)));
         }
+        for &call in calls.allocations() {
+            let run = (calls.start_ns(call), calls.end_ns(call));
+            if run.1 - run.0 >= SHORT_ALLOCATION_NS {
+                states.processes.entry(calls.process(call), Default::default).allocation.push(run);
+            }
+        }
         for (process, runs) in steps {
             states.processes.entry(process, Default::default).steps = runs;
         }
         states.processes.each(|process| {
             process.sync = intervals::union(std::mem::take(&mut process.sync));
             process.steps = intervals::union(std::mem::take(&mut process.steps));
+            process.allocation = intervals::union(std::mem::take(&mut process.allocation));
         });
+        states.read_data(timeline);
+        states.read_off_cpu(timeline);
         let table = &timeline.capture().tables.host_events;
         for row in timeline.marks.overheads.iter().map(|row| *row as usize) {
             states.profiler.entry(table.source_idx[row]).or_default().push((table.t_start_ns[row], table.t_end_ns[row]));
@@ -156,33 +189,81 @@ impl HostStates {
         states
     }
 
+    /// Reads the ranges in which a process waits for data.
+    fn read_data(&mut self, timeline: &Timeline<'_>) {
+        let table = &timeline.capture().tables.host_events;
+        let mut is_data: BTreeMap<Name, bool> = BTreeMap::new();
+        for row in timeline.marks.annotations.iter().map(|row| *row as usize) {
+            let name = table.name[row];
+            let is_data = *is_data.entry(name).or_insert_with(|| DATA_RANGES.iter().any(|range| timeline.text(name).starts_with(range)));
+            if is_data {
+                let key = (table.source_idx[row], table.process[row]);
+                self.processes.entry(key, Default::default).data.push((table.t_start_ns[row], table.t_end_ns[row]));
+            }
+        }
+        self.processes.each(|process| process.data = intervals::union(std::mem::take(&mut process.data)));
+    }
+
+    /// Reads when threads were off their CPU. What they spent in calls of the operating system they may have waited for by
+    /// choice; without such calls in the recording nothing tells a wait from a lost CPU.
+    fn read_off_cpu(&mut self, timeline: &Timeline<'_>) {
+        let (table, marks) = (&timeline.capture().tables.host_events, &timeline.marks);
+        if marks.os_calls.is_empty() {
+            return;
+        }
+        let by_thread = |rows: &[u32]| {
+            let mut runs: Few<(SourceIdx, u32, u32), Vec<Run>> = Few::default();
+            for row in rows.iter().map(|row| *row as usize) {
+                let key = (table.source_idx[row], table.process[row], table.thread[row]);
+                runs.entry(key, Vec::new).push((table.t_start_ns[row], table.t_end_ns[row]));
+            }
+            runs.each(|runs| *runs = intervals::union(std::mem::take(runs)));
+            runs
+        };
+        let (off_cpu, waits) = (by_thread(&marks.off_cpu), by_thread(&marks.os_calls));
+        for (thread, runs) in off_cpu.into_pairs() {
+            let lost = intervals::minus(&runs, waits.get(thread).map_or(&[][..], Vec::as_slice));
+            self.off_cpu.entry(thread, || lost);
+        }
+    }
+
     /// How long the host of `process` has sat in a synchronizing call at that moment; 0 where it does not.
     fn waited_ns(&self, process: (SourceIdx, u32), at: i64) -> i64 {
         let Some(runs) = self.processes.get(process).map(|states| &states.sync) else { return 0 };
         runs[..runs.partition_point(|run| run.0 <= at)].last().filter(|run| run.1 >= at).map_or(0, |run| at - run.0)
     }
 
-    /// Splits the time in which the host of `process` was late: a synchronizing call first, then the profiler, then the
-    /// time between steps.
-    fn split(&self, process: (SourceIdx, u32), late: Run) -> IdleParts {
+    /// Splits the time in which a thread was late: a synchronizing call of its process first, then the profiler, allocation,
+    /// data, a lost CPU, then the time between steps.
+    fn split(&self, thread: (SourceIdx, u32, u32), late: Run) -> IdleParts {
+        let process = (thread.0, thread.1);
         let states = self.processes.get(process);
         let sync = states.map_or(&[][..], |states| &states.sync);
         let steps = states.map_or(&[][..], |states| &states.steps);
         let profiler = self.profiler.get(&process.0).map_or(&[][..], Vec::as_slice);
-        if intervals::covered_ns(sync, late) == 0 && intervals::covered_ns(profiler, late) == 0 {
+        let allocation = states.map_or(&[][..], |states| &states.allocation);
+        let data = states.map_or(&[][..], |states| &states.data);
+        let off_cpu = self.off_cpu.get(thread).map_or(&[][..], Vec::as_slice);
+        let reasons = [sync, profiler, allocation, data, off_cpu];
+        if reasons.iter().all(|runs| intervals::covered_ns(runs, late) == 0) {
             // Most stretches end here, without a list of their own.
             let between = between_ns(steps, &[late]);
             return IdleParts { between_steps_ns: between, host_ns: late.1 - late.0 - between, ..IdleParts::default() };
         }
-        let sync: Vec<Run> = intervals::within(sync, late).collect();
-        let rest = intervals::minus(&[late], &sync);
-        let profiler: Vec<Run> = intervals::within(profiler, late).collect();
-        let profiler = intervals::intersection(&rest, &profiler);
-        let rest = intervals::minus(&rest, &profiler);
+        let mut rest = vec![late];
+        let [sync_ns, profiler_ns, allocation_ns, data_ns, off_cpu_ns] = reasons.map(|runs| {
+            let inside: Vec<Run> = intervals::within(runs, late).collect();
+            let taken = intervals::measure(&intervals::intersection(&rest, &inside));
+            rest = intervals::minus(&rest, &inside);
+            taken
+        });
         let between = between_ns(steps, &rest);
         IdleParts {
-            sync_ns: intervals::measure(&sync),
-            profiler_ns: intervals::measure(&profiler),
+            sync_ns,
+            profiler_ns,
+            allocation_ns,
+            data_ns,
+            off_cpu_ns,
             between_steps_ns: between,
             host_ns: intervals::measure(&rest) - between,
             ..IdleParts::default()
@@ -231,7 +312,7 @@ impl Idle {
         let called = timeline.calls.start_ns(event.call).clamp(start, end);
         let mut parts = if called > start {
             self.host_late_gaps += 1;
-            host.split(timeline.calls.process(event.call), (start, called))
+            host.split(timeline.calls.thread(event.call), (start, called))
         } else {
             self.queued_gaps += 1;
             IdleParts::default()

@@ -4,11 +4,13 @@
 //! among its template arguments, a fused all-reduce has `norm` in its name.
 
 mod family;
+mod made_for;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use family::family;
+pub use made_for::{capability, made_for, made_for_word};
 use rules::{RULES, Word};
 
 /// What device time is spent on.

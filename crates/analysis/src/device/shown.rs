@@ -1,7 +1,9 @@
 //! What of an event's name may be shown to strangers: the words by which this program tells what it is, no others. Names of
 //! kernels, ranges and ops may hold what a person chose.
 
-use super::kernels;
+use super::collectives::op_of_kernel;
+use super::idle::DATA_RANGES;
+use super::kernels::{self, Category};
 use super::launches::is_code;
 use super::steps::StepLabel;
 use super::timeline::Api;
@@ -54,9 +56,19 @@ pub fn shown(name: &str) -> String {
     if is_made_of_words(name) {
         return name.to_string();
     }
+    let made_for = kernels::made_for_word(name);
     let mut words: Vec<&str> = kernels::deciding_words(name);
+    if kernels::kind(name).category == Category::Communication {
+        words.extend(Some(op_of_kernel(name)).filter(|op| !op.is_empty()));
+    }
+    // Attention that splits its keys is of decoding.
+    words.extend(words.contains(&"flash_fwd").then_some("splitkv").filter(|word| name.contains(word)));
     words.extend(api_word(Api::of(name)));
     words.extend(is_code(name));
+    words.extend(DATA_RANGES.iter().filter(|range| name.starts_with(**range)));
+    // What a kernel was written for says something only of a kernel that is known.
+    let is_known = !words.is_empty();
+    words.extend(made_for.as_deref().filter(|_| is_known));
     words.join(";")
 }
 
@@ -109,6 +121,10 @@ mod tests {
         assert_eq!(shown("acme_attention_for_customer_x"), "attention");
         assert_eq!(shown("cudaLaunchKernelForBob"), "Launch");
         assert_eq!(shown("my_step"), "");
+        assert_eq!(shown("enumerate(DataLoader)#_BobsSecretIter.__next__"), "enumerate(DataLoader)");
+        assert_eq!(shown("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"), "nccl;sendrecv");
+        assert_eq!(shown("flash_fwd_splitkv_kernel<Bob>"), "flash_fwd;splitkv");
+        assert_eq!(shown("bobs_sm80_xmma_gemm_secret"), "gemm;sm80");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::check::{Answer, Check};
 use crate::contract::{Status, Verdict};
-use crate::device::{Category, DeviceView};
+use crate::device::{Category, DeviceView, IdleParts};
 use crate::phase::Phase;
 use crate::settlement::Settlement;
 use crate::situation::Situation;
@@ -71,10 +71,22 @@ fn unowned(view: &DeviceView) -> String {
     if unlinked * 2 >= idle.max(1) {
         return "before most of the idle stretches the recording holds no launch, so that their cause does not show; record with the host's calls".into();
     }
+    let named = |of: fn(&IdleParts) -> i64| view.lanes.iter().map(|lane| of(&lane.idle.parts)).sum::<i64>();
+    for (ns, what) in [
+        (
+            named(|parts| parts.allocation_ns),
+            "in calls that allocate or free device memory, of which the first also sets the device up: keep buffers, or let a caching allocator hold them",
+        ),
+        (named(|parts| parts.data_ns), "while the host waits for the data loader: more loader processes, or batches prepared ahead"),
+    ] {
+        if ns * 2 >= idle.max(1) {
+            return format!("{} of the idle time pass {what}", seconds(ns as f64 * 1e-9));
+        }
+    }
     let long = view.lanes.iter().fold((0, 0), |sum, lane| (sum.0 + lane.idle.long_host_ns, sum.1 + lane.idle.long_host_gaps));
     if long.0 * 2 >= idle.max(1) {
         return format!(
-            "{} of the idle time lie in {} in which the host launches nothing for over a millisecond (data loading, allocation, first use of code)",
+            "{} of the idle time lie in {} in which the host launches nothing for over a millisecond (none of data loading, allocation and code loading was recorded there)",
             seconds(long.0 as f64 * 1e-9),
             plural(long.1 as f64, "stretch")
         );

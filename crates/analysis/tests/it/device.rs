@@ -5,3 +5,4 @@ mod launching;
 mod ranks;
 mod recording;
 mod units;
+mod work;

@@ -58,10 +58,14 @@ const POLICIES: &[(&str, &str, Policy)] = &[
     ("steps", "phase", Policy::Word),
     ("device_events", "kind", Policy::Word),
     ("device_events", "name", Policy::Event),
+    ("device_events", "shape", Policy::Fields),
     ("host_events", "kind", Policy::Word),
     ("host_events", "name", Policy::Event),
     ("collectives", "op", Policy::Word),
     ("collectives", "dtype", Policy::Word),
+    ("op_sizes", "op", Policy::Word),
+    ("op_sizes", "sizes", Policy::Fields),
+    ("op_sizes", "dtype", Policy::Word),
     ("devices", "name", Policy::Device),
     ("devices", "vendor", Policy::Word),
     ("stacks", "role", Policy::Word),
@@ -145,7 +149,11 @@ fn labels_of(text: &str, redaction: &Redaction<'_>) -> String {
 fn fields(text: &str) -> String {
     let is_key = |key: &str| !key.is_empty() && key.len() <= 32 && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let kept = |value: &str| {
-        if is_number(value) || words::kept(value).is_some() { value.to_string() } else { remnants::words_of(value).replace(' ', "_") }
+        if is_number(value) || is_number_list(value) || words::kept(value).is_some() {
+            value.to_string()
+        } else {
+            remnants::words_of(value).replace(' ', "_")
+        }
     };
     let pairs = text.split(' ').filter_map(|pair| pair.split_once('=')).filter(|(key, _)| is_key(key));
     let pairs = pairs.map(|(key, value)| (key, kept(value))).filter(|(_, value)| !value.is_empty());

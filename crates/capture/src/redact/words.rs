@@ -17,10 +17,10 @@ const WORDS: &[&str] = &[
     // categories of device and host events
     "gemm", "attention", "elementwise", "norm", "copy", "memset", "communication", "moe", "sampling", "quantization", "reduction", "other",
     "sync", "graph", "kernel", "runtime", "op", "annotation", "frame", "triton", "embedding", "rope", "activation", "kv_cache",
-    "memcpy", "driver", "device_annotation", "overhead", "os", "allreduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
+    "memcpy", "driver", "device_annotation", "overhead", "os", "off_cpu", "dataloader", "allreduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
     "gather", "scatter", "reduce", "barrier", "send", "recv", "bfloat16", "half", "float", "float8_e4m3fn", "float8_e5m2", "byte", "char",
     "int", "long", "double", "bool", "nvidia", "amd", "intel", "meta",
-    "send_recv", "bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "u32", "i64", "u64",
+    "send_recv", "matmul", "bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "i8", "u8", "i32", "u32", "i64", "u64",
     // operators of a bench
     "triad", "qkv", "q", "q_down", "q_up", "kv_down", "attention_out", "gate_up", "down", "head", "dtoh_pinned", "htod_pageable",
     "dtoh_pageable",

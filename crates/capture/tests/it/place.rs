@@ -153,7 +153,7 @@ fn what_cannot_be_opened_says_why() {
         store::open(&path),
         root,
         &expect![
-            "`ROOT/a.capture/manifest.json` is damaged: expected a JSON object with `kind` and `schema_version`, found EOF while parsing a string at line 52 column 8"
+            "`ROOT/a.capture/manifest.json` is damaged: expected a JSON object with `kind` and `schema_version`, found EOF while parsing an object at line 52 column 3"
         ],
     );
     fs::write(&manifest, text.replace("\"sources\": [", "\"sources\": [7,")).unwrap();
@@ -161,7 +161,7 @@ fn what_cannot_be_opened_says_why() {
         store::open(&path),
         root,
         &expect![
-            "`ROOT/a.capture/manifest.json` is damaged: expected the fields of a capture manifest, found invalid type: integer `7`, expected struct Source at line 91 column 1"
+            "`ROOT/a.capture/manifest.json` is damaged: expected the fields of a capture manifest, found invalid type: integer `7`, expected struct Source at line 92 column 1"
         ],
     );
     assert!(!store::is_capture(root));

@@ -18,6 +18,7 @@ mod event;
 mod keys;
 mod losses;
 mod numbers;
+mod op_sizes;
 mod parse;
 mod pipeline;
 mod recovery;

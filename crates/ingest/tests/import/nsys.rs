@@ -133,8 +133,11 @@ const SCHEMA_2026: &str = "
     insert into CUPTI_ACTIVITY_KIND_OVERHEAD values (5000, 5100, 281476838981743, 4, 3);
     create table OSRT_API (start integer, end integer, eventClass integer, globalTid integer, nameId integer);
     insert into OSRT_API values (5200, 5800, 27, 281476838981743, 3);
-    create table SCHED_EVENTS (start integer);
-    insert into SCHED_EVENTS values (1);
+    create table SCHED_EVENTS (start integer, cpu integer, isSchedIn integer, globalTid integer);
+    insert into SCHED_EVENTS values (5700, 3, 1, 281476838981743), (5300, 3, 0, 281476838981743), (5900, 3, 0, 281476838981743),
+        (5300, 4, 0, 281476838981999), (5700, 4, 1, 281476838981999), (5100, 5, 1, 281476838981743);
+    create table COMPOSITE_EVENTS (start integer);
+    insert into COMPOSITE_EVENTS values (1);
     create table DIAGNOSTIC_EVENT (timestamp integer, timestampType integer, source integer, severity integer, text text, globalPid integer);
     insert into DIAGNOSTIC_EVENT values (1, 0, 1, 1, 'Profiling started in /secret/path', 0), (2, 0, 1, 2, 'Not all events might have been collected.', 0),
         (3, 0, 1, 3, 'Dropped 12 buffers of /secret/path', 0);
@@ -156,6 +159,7 @@ fn an_export_of_2026_is_read_with_its_devices_metrics_and_complaints() {
         1796036000000002000+2000 graph "graph 5" process 111 device 0 stream 7 corr 22 graph 5 bytes 0 []
         1796036000000000000+100 overhead "Buffer Flush" process 111 thread 111 corr 0
         1796036000000000200+600 os "poll" process 111 thread 111 corr 0
+        1796036000000000300+400 off_cpu "off_cpu" process 111 thread 111 corr 0
         1796036000000000900+50 runtime "cudaGraphLaunch" process 111 thread 111 corr 22
         1796036000000001700+100 sync "Stream Sync" process 111 thread 0 corr 25
         subject  |  |  |  | NVIDIA H200 | recorded
@@ -165,7 +169,7 @@ fn an_export_of_2026_is_read_with_its_devices_metrics_and_complaints() {
         1796036000000001000 0 gpu.sm_active{device="0"} 0.4
         1796036000000001000 0 gpu.sm_clock{device="0"} 1755000000
         1796036000000011000 0 gpu.sm_active{device="0"} 0
-        ! note tables_not_read report.sqlite [] x1 found rows in SCHED_EVENTS, which are not read; the timeline of devices and calls does not need them
+        ! note tables_not_read report.sqlite [] x1 found rows in COMPOSITE_EVENTS, which are not read; the timeline of devices and calls does not need them
         ! warning graphs_not_expanded report.sqlite [] x1 expected the kernels of graph replays, found each replay as one block: what runs inside is not known; record with `nsys profile --cuda-graph-trace=node`, which costs some time per kernel
         ! warning impossible_times report.sqlite [table CUPTI_ACTIVITY_KIND_GRAPH_TRACE] x1 expected events of `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` to end after their start, found others; they are left out
         ! warning impossible_value report.sqlite [] x1 expected metrics of zero or more at possible times, found others; they are left out

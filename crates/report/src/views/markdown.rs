@@ -125,4 +125,10 @@ fn write_account(page: &mut Page, report: &Report) {
         })
     });
     page.section(2, "Devices", &["device", "part", "time >", "share >", ""], rows.collect());
+    let kernels = accounts.device.iter().flat_map(|device| {
+        let rows = device_words::roofline_rows(&device.roofline).into_iter();
+        rows.map(|row| std::iter::once(text(&device.device)).chain(row).collect())
+    });
+    let head = ["device", "kernels", "sizes", "time >", "FLOP >", "bytes >", "least >", "reached"];
+    page.section(2, "Kernels against the device", &head, kernels.collect());
 }

@@ -468,6 +468,50 @@ pub(crate) fn layer_only() -> Report {
     }
 }
 
+/// One family held against the device, one too short to judge, and what is not known.
+fn roofline() -> Roofline {
+    let product = RooflineKernel {
+        family: "nvjet_tst".into(),
+        operation: "matmul".into(),
+        sizes: "b=1 m=888 n=640 k=2880".into(),
+        dtype: "bf16".into(),
+        count: 72,
+        time_s: 1.9e-3,
+        flops: 236e9,
+        bytes: 0.72e9,
+        is_at_most: false,
+        bound_s: Some(0.8e-3),
+        limit: Some("compute".into()),
+        achieved: Some(0.42),
+        compute_share: Some(0.42),
+        memory_share: Some(0.05),
+        is_short: false,
+    };
+    let attention = RooflineKernel {
+        family: "fmha_kernel".into(),
+        operation: "attention".into(),
+        sizes: "t=888 hq=8 hkv=1 d=64".into(),
+        count: 36,
+        time_s: 0.48e-3,
+        limit: Some("memory".into()),
+        achieved: Some(0.08),
+        is_short: true,
+        ..product.clone()
+    };
+    let step = RooflineStep {
+        phase: "prefill".into(),
+        steps: 1,
+        time_s: 84.5e-3,
+        bound_s: 0.9e-3,
+        limit: "compute".into(),
+        compute_share: 0.01,
+        memory_share: 0.002,
+        from: "sizes".into(),
+    };
+    let not_known = "sizes of 75 % of the kernels' time: record with torch.profiler.profile(record_shapes=True)".into();
+    Roofline { gpu: "b200-sxm".into(), covered: 0.25, kernels: vec![product, attention], steps: vec![step], not_known }
+}
+
 /// A profiler trace of two devices: no requests, no wall clock, and a check that only typed evidence ever exercised.
 pub(crate) fn trace_only() -> Report {
     let base = open_loop_32();
@@ -491,12 +535,17 @@ pub(crate) fn trace_only() -> Report {
             launch_interval_ns: Some(90_000),
             ..DeviceDimensions::default()
         },
+        roofline: roofline(),
         ..DeviceAccount::default()
     };
     Report {
         subject: Subject { not_established: vec![], ..base.subject.clone() },
         window: Window { start_ns: 0, end_ns: 84_487_178, ..Window::default() },
-        symptom: Symptom { noun: "the device's idle time".into(), ..base.symptom.clone() },
+        symptom: Symptom {
+            noun: "the device's idle time".into(),
+            population: Population { n: 2, rule: "all devices recorded".into() },
+            ..base.symptom.clone()
+        },
         verdict: Verdict {
             layer: Some(Layer::Kernel),
             check: Some("launch_bound_steps".into()),
@@ -534,7 +583,11 @@ pub(crate) fn trace_only() -> Report {
         limits: vec![],
         futile: vec![],
         unknown: vec![],
-        accounts: Accounts { device: vec![device("0", 11_596_482), device("1", 80_000_000)], ..Accounts::default() },
+        accounts: Accounts {
+            vantage: "device".into(),
+            device: vec![device("0", 11_596_482), device("1", 80_000_000)],
+            ..Accounts::default()
+        },
         path: vec![],
         trust: Trust { clock_error_ns: Some(12_400), ..Trust::default() },
         ..base

@@ -105,6 +105,15 @@ fn the_page_asks_nothing_of_the_network() {
     }
 }
 
+#[test]
+fn a_page_of_devices_counts_devices_and_holds_kernels_against_them() {
+    let page = render(&fixtures::trace_only(), &[]);
+    assert!(page.contains("2 devices") && !page.contains("2 requests"), "the population is not of requests");
+    for cell in ["nvjet_tst", "matmul b=1 m=888 n=640 k=2880 bf16", "42\u{a0}% of its compute bound", "each too short to judge"] {
+        assert!(page.contains(cell), "{cell}");
+    }
+}
+
 /// Every tag is closed in order, and no attribute holds a bare quote.
 fn check_tags(page: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -340,6 +340,13 @@ fn a_trace_without_requests_shows_the_devices() {
               compute         11.6 ms  14 %  ###  moe 40 %, gemm 35 %, attention 25 %
               idle            72.9 ms  86 %  #################  launch came late 72.4 ms
               utilization 14 %; a launch every 90.0 us; not recorded: sm_active, dram_active
+              prefill steps by the sizes recorded: under 1 % of the memory bandwidth, 1 % of
+              the arithmetic; compute allows 900 us, they take 84.5 ms (b200-sxm)
+              kernels against b200-sxm: nvjet_tst 16 % of the time at 42 % of its compute
+              bound; fmha_kernel 4 % of the time at 8 % of its memory bound, each too short
+              to judge
+              roofline not known: sizes of 75 % of the kernels' time: record with
+              torch.profiler.profile(record_shapes=True)
             device 1: compute 95 %, idle 5 %
             trust   clocks joined within 12.4 us
             next    inferoscope verify before.capture after.capture --hypothesis h1

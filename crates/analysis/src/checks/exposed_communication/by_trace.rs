@@ -8,6 +8,7 @@ use crate::device_remedy::{first_token_kept, hypothesis, token_falls};
 use crate::on_device::{GRAIN, OnDevice};
 use crate::phase::Phase;
 use crate::situation::Situation;
+use crate::stages;
 use crate::words::{count, digits, percent, seconds};
 
 use super::CARRIES;
@@ -19,7 +20,9 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     let busy_ns = device.sum_ns(|lane| lane.account.busy_ns);
     let (share, of_busy) = (device.share(exposed_ns), exposed_ns as f64 / busy_ns.max(1) as f64);
     let margin = vec![("exposed_share", share), ("exposed_of_busy", of_busy)];
-    let own_ns = exposed_ns - device.skew_ns();
+    // What has another cause is claimed there: a late rank, uneven experts, stages that take turns.
+    let stages_ns = stages::read(situation, &device).map_or(0, |stages| stages.exchange_ns);
+    let own_ns = (exposed_ns - device.skew_ns().max(device.expert_wait_ns()) - stages_ns).max(0);
     let own = device.share(own_ns);
     if of_busy < CARRIES || own < GRAIN {
         let because = format!(

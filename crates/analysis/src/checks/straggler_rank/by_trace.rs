@@ -33,7 +33,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
             record_cost: record::COLLECTIVES_COST.into(),
         }));
     };
-    let skew_ns = device.skew_ns();
+    let skew_ns = (device.skew_ns() - device.expert_wait_ns()).max(0);
     let share = device.share(skew_ns);
     match &collectives.straggler {
         Some((lane, last)) if share >= GRAIN => Some(Answer::Found(Box::new(found(situation, &device, lane, *last)))),
@@ -50,7 +50,7 @@ pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
 }
 
 fn found(situation: &Situation<'_>, device: &OnDevice<'_>, lane: &str, last: f64) -> Found {
-    let skew_ns = device.skew_ns();
+    let skew_ns = (device.skew_ns() - device.expert_wait_ns()).max(0);
     let share = device.share(skew_ns);
     let (unit, unit_s) = device.unit();
     let mut rows = vec![

@@ -7,6 +7,7 @@ use crate::device_remedy::{first_token_kept, hypothesis, outside, token_falls};
 use crate::on_device::{GRAIN, OnDevice};
 use crate::phase::Phase;
 use crate::situation::Situation;
+use crate::unfused_attention::UnfusedAttention;
 use crate::words::{percent, seconds};
 
 use super::SAVED;
@@ -20,6 +21,8 @@ const POINTWISE: [Category; 4] = [Category::Norm, Category::Elementwise, Categor
 pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
     let device = OnDevice::of(situation)?;
     let (pointwise_ns, kernels) = device.view.lanes.iter().map(pointwise).fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+    // A softmax that belongs to attention is not joined with its neighbors but replaced together with them.
+    let pointwise_ns = (pointwise_ns - UnfusedAttention::read(&device).map_or(0, |of| of.softmax_ns)).max(0);
     let all_ns = device.sum_ns(|lane| lane.account.kernel_total_ns);
     let share = pointwise_ns as f64 / all_ns.max(1) as f64;
     let mean_ns = pointwise_ns / kernels.max(1);

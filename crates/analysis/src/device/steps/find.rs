@@ -107,6 +107,14 @@ impl Steps {
         Self { source: (!steps.is_empty()).then_some(source), steps, on_device, by_key }
     }
 
+    /// The step of a process at a moment on its host; none where only the device's marks are there.
+    pub fn at(&self, key: (SourceIdx, u32), t_ns: i64) -> Option<&HostStep> {
+        let own = self.by_key.get(&key).filter(|_| !self.on_device)?;
+        let behind = own.partition_point(|at| self.steps[*at].start_ns <= t_ns);
+        let step = &self.steps[own[behind.checked_sub(1)?]];
+        (t_ns < step.end_ns).then_some(step)
+    }
+
     /// Steps as the host's time by file and process; empty for marks on a device.
     pub fn host_runs(&self) -> BTreeMap<(SourceIdx, u32), Vec<Run>> {
         let mut runs: BTreeMap<(SourceIdx, u32), Vec<Run>> = BTreeMap::new();

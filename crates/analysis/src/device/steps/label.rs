@@ -44,6 +44,10 @@ pub struct StepLabel {
     pub decode_seqs: Option<i64>,
     /// Tokens of context that decoding sequences attend to, all together.
     pub decode_context: Option<i64>,
+    /// Pairs of a token computed and a token that it attends to, all sequences together, without windows.
+    pub pairs: Option<i64>,
+    /// Tokens attended to, once per sequence.
+    pub keys: Option<i64>,
     /// Number of the step where it has one.
     pub number: Option<i64>,
 }
@@ -77,8 +81,15 @@ impl StepLabel {
             prefill_tokens: prefill.tokens,
             decode_seqs: Some(decode_seqs),
             decode_context: decode.context,
+            pairs: prefill.pairs.zip(decode.pairs).and_then(|(a, b)| a.checked_add(b)),
+            keys: prefill.keys.zip(decode.keys).and_then(|(a, b)| a.checked_add(b)),
             number: None,
         })
+    }
+
+    /// Sequences of both phases, where told.
+    pub fn seqs(&self) -> Option<i64> {
+        self.prefill_seqs.unwrap_or(0).checked_add(self.decode_seqs.unwrap_or(0)).filter(|seqs| *seqs > 0)
     }
 
     /// `new_2_cached_31`: sequences of an older engine.
@@ -123,17 +134,33 @@ fn phase(prefills: bool, decodes: bool) -> StepPhase {
 struct Group {
     tokens: Option<i64>,
     context: Option<i64>,
+    pairs: Option<i64>,
+    keys: Option<i64>,
 }
 
-/// `32(32)`, `1(888_788544)`, `32(sq32sk55086sqsq32sqsk55086)`: sequences, then tokens or sums of lengths.
+/// `32(32)`, `1(888_788544)`, `32(sq32sk55086sqsq32sqsk55086)`: sequences, then tokens, tokens with the sum of their squares,
+/// or sums of lengths: queries, keys, queries squared, queries times keys.
 fn group(text: &str) -> Option<(i64, Group)> {
     let (count, inside) = text.split_once('(')?;
-    let inside = inside.split_once(')')?.0;
-    let group = match inside.strip_prefix("sq") {
-        Some(rest) => Group { tokens: leading(rest), context: rest.split_once("sk").and_then(|(_, rest)| leading(rest)) },
-        None => Group { tokens: leading(inside), context: None },
+    let (count, inside) = (leading(count)?, inside.split_once(')')?.0);
+    // Query i of s, behind k keys of which the last s are its own sequence's, sees k - s + i of them.
+    let pairs = |tokens: i64, squares: i64, products: i64| products.checked_sub((squares - tokens).max(0) / 2);
+    let group = if let Some(rest) = inside.strip_prefix("sq") {
+        let (tokens, context) = (leading(rest), rest.split_once("sk").and_then(|(_, rest)| leading(rest)));
+        let sum = |key: &str| rest.split_once(key).and_then(|(_, rest)| leading(rest));
+        let pairs = tokens.zip(sum("sqsq")).zip(sum("sqsk")).and_then(|((tokens, squares), products)| pairs(tokens, squares, products));
+        Group { tokens, context, pairs, keys: context }
+    } else if let Some((tokens, squares)) = inside.split_once('_') {
+        // Without a context told, each sequence attends to itself alone: no less than that.
+        let (tokens, squares) = (leading(tokens), leading(squares));
+        let pairs = tokens.zip(squares).and_then(|(tokens, squares)| pairs(tokens, squares, squares));
+        Group { tokens, context: None, pairs, keys: tokens }
+    } else {
+        let tokens = leading(inside);
+        let none = (count == 0).then_some(0);
+        Group { tokens, context: None, pairs: none, keys: none }
     };
-    Some((leading(count)?, group))
+    Some((count, group))
 }
 
 fn leading(text: &str) -> Option<i64> {
@@ -167,6 +194,11 @@ mod tests {
         let name = "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)";
         let label = StepLabel::read(name).unwrap();
         assert_eq!((label.prefill_tokens, label.decode_context, label.tokens), (Some(8155), Some(34489), Some(8192)));
+        assert_eq!((label.pairs, label.keys), (Some(7_671_310 - (7_475_785 - 8_155) / 2 + 34_489), Some(8_430 + 34_489)));
+        // One prompt of 888 tokens: each attends to itself and those before.
+        let label = StepLabel::read("execute_context_1(888_788544)_generation_0(0)").unwrap();
+        assert_eq!((label.pairs, label.keys, label.seqs()), (Some(888 * 889 / 2), Some(888), Some(1)));
+        assert_eq!(StepLabel::read("execute_context_0(0)_generation_64(64)").unwrap().pairs, None);
     }
 
     #[test]

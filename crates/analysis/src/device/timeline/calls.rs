@@ -16,6 +16,7 @@ pub struct Calls<'c> {
     pub(super) copies: Vec<u32>,
     pub(super) graph_launches: Vec<u32>,
     pub(super) loads: Vec<u32>,
+    pub(super) allocations: Vec<u32>,
     pub(super) names: CallNames,
     pub(super) groups: Few<(SourceIdx, u32), Group>,
     /// Start to start of successive launches by one thread with no synchronizing call between.
@@ -99,6 +100,11 @@ impl Calls<'_> {
     /// Calls that load code, in order of start.
     pub fn loads(&self) -> &[u32] {
         &self.loads
+    }
+
+    /// Calls that allocate or free, in order of start.
+    pub fn allocations(&self) -> &[u32] {
+        &self.allocations
     }
 
     /// Calls by name.

@@ -19,6 +19,10 @@ pub struct Marks {
     pub overheads: Vec<u32>,
     /// Ops and frames.
     pub scopes: Vec<u32>,
+    /// Calls of the operating system.
+    pub os_calls: Vec<u32>,
+    /// When threads were off their CPU.
+    pub off_cpu: Vec<u32>,
 }
 
 /// What a row is.
@@ -29,6 +33,8 @@ enum RowKind {
     DeviceAnnotation,
     Overhead,
     Scope,
+    OsCall,
+    OffCpu,
     Other,
 }
 
@@ -88,6 +94,7 @@ impl<'c> Pass<'c> {
             copies: Vec::new(),
             graph_launches: Vec::new(),
             loads: Vec::new(),
+            allocations: Vec::new(),
             names: CallNames::new(capture.names.len()),
             groups: Few::default(),
             periods: Distribution::default(),
@@ -103,6 +110,8 @@ impl<'c> Pass<'c> {
             RowKind::DeviceAnnotation => &mut self.marks.device_annotations,
             RowKind::Overhead => &mut self.marks.overheads,
             RowKind::Scope => &mut self.marks.scopes,
+            RowKind::OsCall => &mut self.marks.os_calls,
+            RowKind::OffCpu => &mut self.marks.off_cpu,
             RowKind::Other => return,
         };
         rows.push(row as u32);
@@ -120,6 +129,7 @@ impl<'c> Pass<'c> {
             Api::Copy => self.calls.copies.push(at),
             Api::GraphLaunch => self.calls.graph_launches.push(at),
             Api::Load => self.calls.loads.push(at),
+            Api::Memory => self.calls.allocations.push(at),
             _ => {}
         }
         if !api.is_launch() && api != Api::Sync {
@@ -167,6 +177,8 @@ fn kinds(capture: &Capture) -> Vec<RowKind> {
         ("overhead", RowKind::Overhead),
         ("op", RowKind::Scope),
         ("frame", RowKind::Scope),
+        ("os", RowKind::OsCall),
+        ("off_cpu", RowKind::OffCpu),
     ];
     for (word, kind) in words {
         if let Some(Name(at)) = capture.names.find(word) {

@@ -3,6 +3,7 @@
 use super::read::{host, largest_graph, level, setting};
 use super::{Asked, DEVICE_COUNTERS, DEVICE_TRACE, ENGINE_TRACE, question};
 use crate::device::LaneView;
+use crate::device_roofline::{self, DeviceRoofline, Reached};
 use crate::evidence::Series;
 use crate::hardware_bound::Hardware;
 use crate::on_device::OnDevice;
@@ -17,6 +18,8 @@ const DRAM_REACHABLE: f64 = 0.8;
 const TENSOR_REACHABLE: f64 = 0.6;
 /// Steps within this factor of the least they can take are at the limit (attribution, section 6).
 const AT_LIMIT: f64 = 1.4;
+/// The same against a data sheet's peaks, of which good kernels reach 55 to 80 %.
+const AT_LIMIT_OF_PEAK: f64 = 2.0;
 
 question!(
     HOST_GAP,
@@ -79,6 +82,16 @@ fn recorded_waits(situation: &Situation<'_>) -> Option<Asked> {
                 percent(exchange)
             ),
         )
+    })
+}
+
+/// Recorded kernels against the least that operators of their sizes need, where the sizes of most are known.
+fn recorded_roofline(situation: &Situation<'_>) -> Option<Asked> {
+    let reached: Vec<Reached> =
+        device_roofline::read(situation.subject, situation.evidence).iter().map(DeviceRoofline::reached).collect::<Option<_>>()?;
+    let (time_s, bound_s) = reached.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.time_s, sum.1 + of.bound_s));
+    (bound_s > 0.0).then(|| {
+        Asked::yes_no(time_s >= AT_LIMIT_OF_PEAK * bound_s, format!("{}x the least that their sizes need", digits(time_s / bound_s)))
     })
 }
 
@@ -162,7 +175,7 @@ question!(
             Asked::yes_no(time_s >= AT_LIMIT * ideal_s, format!("{}x what they could take", digits(time_s / ideal_s))),
         _ => match level(s, "kernel.dram_share") {
             Some(share) => Asked::yes_no(share < 1.0 / AT_LIMIT, format!("{} of the reachable bandwidth", percent(share))),
-            None => Asked::cannot_tell("needs a device trace"),
+            None => recorded_roofline(s).unwrap_or_else(|| Asked::cannot_tell("needs a device trace with sizes of kernels")),
         },
     }
 );

@@ -44,12 +44,47 @@ fn idle_time_is_split_by_what_the_host_did() {
     recording.kernel("nvjet_e", (900, 910), 0);
     let view = recording.view();
     let idle = &view.lanes[0].idle;
-    let expected = IdleParts { launch_ns: 60, host_ns: 160, sync_ns: 30, between_steps_ns: 100, profiler_ns: 20, unlinked_ns: 100 };
+    let expected = IdleParts {
+        launch_ns: 60,
+        host_ns: 160,
+        sync_ns: 30,
+        between_steps_ns: 100,
+        profiler_ns: 20,
+        unlinked_ns: 100,
+        ..IdleParts::default()
+    };
     assert_eq!(idle.parts, expected);
     assert_eq!(idle.trusted, IdleParts { unlinked_ns: 0, ..expected });
     assert_eq!((idle.host_late_gaps, idle.queued_gaps, idle.unlinked_gaps), (2, 1, 1));
     assert_eq!((idle.longest_ns, idle.longest_start_ns), (210, 390));
     assert_eq!(idle.parts.total_ns(), view.lanes[0].account.idle_ns);
+}
+
+#[test]
+fn a_host_that_is_late_is_told_with_its_reason() {
+    let mut recording = Recording::new();
+    recording.host("os", "poll", (0, 5), 0);
+    recording.launched("nvjet_a", 0, (100, 200_000), 1);
+    // Late by 100,000: 30,000 in an allocation, 20,000 waiting for data, 25,000 off the CPU less 5,000 in a call that waits.
+    recording.call("cudaMalloc", (210_000, 240_000), 0).call("cudaFree", (298_000, 299_000), 0);
+    recording.host("annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", (235_000, 260_000), 0);
+    recording.host("off_cpu", "off_cpu", (265_000, 290_000), 0).host("os", "sem_wait", (270_000, 275_000), 0);
+    recording.launched("nvjet_b", 300_000, (300_010, 300_100), 2);
+    let view = recording.view();
+    let parts = &view.lanes[0].idle.parts;
+    assert_eq!((parts.allocation_ns, parts.data_ns, parts.off_cpu_ns, parts.host_ns), (30_000, 20_000, 20_000, 30_000));
+    assert_eq!(parts.total_ns(), view.lanes[0].account.idle_ns);
+    assert!(view.switches_recorded);
+}
+
+#[test]
+fn without_calls_that_wait_nothing_tells_that_a_cpu_was_lost() {
+    let mut recording = Recording::new();
+    recording.launched("nvjet_a", 0, (100, 200_000), 1);
+    recording.host("off_cpu", "off_cpu", (210_000, 290_000), 0);
+    recording.launched("nvjet_b", 300_000, (300_010, 300_100), 2);
+    let view = recording.view();
+    assert_eq!((view.lanes[0].idle.parts.off_cpu_ns, view.switches_recorded), (0, false));
 }
 
 #[test]

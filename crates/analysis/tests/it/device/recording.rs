@@ -1,7 +1,7 @@
 //! A recording made row by row. Times in ns.
 
 use analysis::device::DeviceView;
-use capture::{Capture, Collective, Device, DeviceEvent, HostEvent, Source, SourceIdx};
+use capture::{Capture, Collective, Device, DeviceEvent, HostEvent, OpSize, Source, SourceIdx};
 
 /// Rows of one arm.
 #[derive(Default)]
@@ -71,6 +71,23 @@ impl Recording {
     /// A kernel with the call that launched it.
     pub(crate) fn launched(&mut self, name: &str, called: i64, span: (i64, i64), correlation: u32) -> &mut Self {
         self.call("cudaLaunchKernel", (called, called + 2), correlation).kernel(name, span, correlation)
+    }
+
+    /// An operator with sizes around the calls it makes.
+    pub(crate) fn sized(&mut self, op: &str, sizes: &str, dtype: &str, span: (i64, i64)) -> &mut Self {
+        let [op, sizes, dtype] = [op, sizes, dtype].map(|text| self.capture.intern(text));
+        self.capture.tables.op_sizes.push(OpSize {
+            t_start_ns: span.0,
+            t_end_ns: span.1,
+            process: self.process,
+            thread: 1,
+            op,
+            sizes,
+            dtype,
+            source_idx: self.file,
+            ..OpSize::default()
+        });
+        self
     }
 
     pub(crate) fn rank(&mut self, rank: i32, name: &str) -> &mut Self {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use capture::tables::{Collectives, DeviceEvent, DeviceEvents, HostEvent, HostEvents};
+use capture::tables::{Collectives, DeviceEvent, DeviceEvents, HostEvent, HostEvents, OpSize, OpSizes};
 use capture::{Name, SourceIdx};
 
 use super::args::Args;
@@ -16,7 +16,7 @@ use super::losses::Losses;
 use super::numbers::microseconds;
 use super::scan::Cursor;
 use super::texts::{Form, Texts, number_of};
-use super::{collective, counters};
+use super::{collective, counters, op_sizes};
 
 /// Longest believable device work: longer ones are damage that would own all of a window.
 const MAX_WORK_NS: i64 = 3_600_000_000_000;
@@ -77,6 +77,7 @@ pub(super) struct Columns {
     pub(super) device: DeviceEvents,
     pub(super) host: HostEvents,
     pub(super) collectives: Collectives,
+    pub(super) op_sizes: OpSizes,
     pub(super) counters: Vec<CounterValue>,
     pub(super) candidates: Candidates,
     pub(super) losses: Losses,
@@ -101,6 +102,7 @@ impl Columns {
             device: DeviceEvents::default(),
             host: HostEvents::default(),
             collectives: Collectives::default(),
+            op_sizes: OpSizes::default(),
             counters: Vec::new(),
             candidates: Candidates::new(settings.max_candidates),
             losses: Losses::default(),
@@ -125,6 +127,9 @@ impl Columns {
     /// Takes an event that stands at `offset` of the file in `bytes`.
     pub(super) fn add<'a>(&mut self, whole: &Whole<'a>, bytes: &'a [u8], offset: u64) {
         let event = &whole.event;
+        if let (Category::Op, Arguments::At(at)) = (event.category, event.arguments) {
+            self.add_sizes(event, bytes, at);
+        }
         match event.arguments {
             Arguments::Read => self.add_with(event, &whole.args, offset),
             Arguments::At(at) if event.category.has_arguments() => {
@@ -306,6 +311,24 @@ impl Columns {
             ..HostEvent::default()
         };
         self.host.push(row);
+    }
+
+    /// Keeps what the arguments of an operator tell of its sizes.
+    fn add_sizes(&mut self, event: &Event<'_>, bytes: &[u8], at: usize) {
+        let Some(told) = op_sizes::read(event.name.raw, bytes, at) else { return };
+        let duration = event.dur.and_then(microseconds).filter(|ns| (0..=MAX_HOST_NS).contains(ns));
+        let (Some(start_ns), Some(duration_ns)) = (microseconds(event.ts), duration) else { return };
+        self.op_sizes.push(OpSize {
+            t_start_ns: start_ns,
+            t_end_ns: start_ns.saturating_add(duration_ns),
+            run_idx: self.settings.run_idx,
+            process: 0,
+            thread: number_of(event.tid),
+            op: self.texts.word(told.op),
+            sizes: self.texts.names.intern(&told.sizes),
+            dtype: self.texts.word(told.dtype),
+            source_idx: self.settings.source_idx,
+        });
     }
 
     fn add_counter(&mut self, event: &Event<'_>, category: Category, args: &Args<'_>, offset: u64) {

@@ -9,6 +9,7 @@ use super::args::Args;
 use super::category::Category;
 use super::keys::{Key, Keys};
 use super::numbers::microseconds;
+use super::op_sizes;
 use super::scan::{Cursor, Step, Text};
 
 /// Farthest jump within an event; longer ones are read through.
@@ -109,7 +110,7 @@ pub(super) struct Leave<'l> {
 impl Leave<'_> {
     /// The comma behind a frame or operator that is too short, whose `cat` ends at `at`.
     #[inline]
-    fn behind_brief(&self, category: Category, bytes: &[u8], at: usize) -> Option<usize> {
+    fn behind_brief(&self, category: Category, name: Text<'_>, bytes: &[u8], at: usize) -> Option<usize> {
         let min_ns = match category {
             Category::Frame => self.min_frame_ns,
             Category::Op => self.min_op_ns,
@@ -120,6 +121,9 @@ impl Leave<'_> {
         let found = layout.duration.find(near)?;
         // What stands in an object of its own is not the frame's.
         memchr::memchr2(b'{', b'}', &near[..found]).is_none().then_some(())?;
+        if category == Category::Op && (op_sizes::tell(name.raw) || op_sizes::are_near(&near[..found])) {
+            return None;
+        }
         let mut cursor = Cursor::new(bytes, at + found + DURATION.len());
         let duration_ns = microseconds(cursor.scalar().ok()?)?;
         (duration_ns < min_ns).then(|| layout.next_comma(bytes, at))?
@@ -145,7 +149,7 @@ pub(super) fn read<'a>(cursor: &mut Cursor<'a>, keys: &mut Keys, leave: Leave<'_
                 event.cat = keys.category(cursor)?;
                 event.category = event.cat.unwrap_or_default();
                 if event.ph == b'X'
-                    && let Some(comma) = leave.behind_brief(event.category, cursor.bytes, cursor.at)
+                    && let Some(comma) = leave.behind_brief(event.category, event.name, cursor.bytes, cursor.at)
                 {
                     cursor.at = comma;
                     event.was_left = true;
@@ -193,6 +197,8 @@ fn is_known_enough(event: &Event<'_>) -> bool {
     }
     match event.category {
         Category::Skipped => true,
+        // The sizes of its inputs are among its arguments.
+        Category::Op if event.arguments == Arguments::Absent && op_sizes::tell(event.name.raw) => false,
         Category::Op | Category::Frame | Category::Annotation | Category::DeviceAnnotation | Category::Overhead => {
             event.dur.is_some() && !event.ts.is_empty() && !event.tid.is_empty() && !event.name.raw.is_empty()
         }

@@ -26,7 +26,7 @@ pub(super) fn write(told: &Told, parts: Vec<Columns>, builder: &mut Builder<'_>)
     let mut losses = std::mem::take(&mut all.losses);
     shift(&mut all, told.base_ns, &mut losses);
     let process = process_of(&all);
-    all.device.process.iter_mut().chain(&mut all.host.process).for_each(|it| *it = process);
+    all.device.process.iter_mut().chain(&mut all.host.process).chain(&mut all.op_sizes.process).for_each(|it| *it = process);
     let rank = told.rank.and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
     all.collectives.rank.iter_mut().for_each(|it| *it = rank);
     enclose(&mut all, process, told.base_ns, builder);
@@ -47,6 +47,7 @@ pub(super) fn write(told: &Told, parts: Vec<Columns>, builder: &mut Builder<'_>)
     tables.device_events.append(all.device);
     tables.host_events.append(all.host);
     tables.collectives.append(all.collectives);
+    tables.op_sizes.append(all.op_sizes);
 }
 
 /// Brings the columns of all parsers into the index space of the capture.
@@ -58,6 +59,7 @@ fn join(parts: Vec<Columns>, builder: &mut Builder<'_>) -> Option<Columns> {
         part.device.remap(&names, &[]);
         part.host.remap(&names, &[]);
         part.collectives.remap(&names, &[]);
+        part.op_sizes.remap(&names, &[]);
         part.candidates.remap(&names);
         let Some(all) = &mut joined else {
             joined = Some(part);
@@ -66,6 +68,7 @@ fn join(parts: Vec<Columns>, builder: &mut Builder<'_>) -> Option<Columns> {
         all.device.append(part.device);
         all.host.append(part.host);
         all.collectives.append(part.collectives);
+        all.op_sizes.append(part.op_sizes);
         all.counters.append(&mut part.counters);
         all.candidates.append(part.candidates);
         all.losses.join(&part.losses);
@@ -86,7 +89,9 @@ fn shift(all: &mut Columns, base_ns: i64, losses: &mut Losses) {
             *t_ns = t_ns.saturating_add(base_ns);
         }
     }
-    for times in [&mut all.collectives.t_start_ns, &mut all.collectives.t_end_ns] {
+    let told_beside =
+        [&mut all.collectives.t_start_ns, &mut all.collectives.t_end_ns, &mut all.op_sizes.t_start_ns, &mut all.op_sizes.t_end_ns];
+    for times in told_beside {
         for t_ns in times {
             *t_ns = t_ns.saturating_add(base_ns);
         }
@@ -109,6 +114,8 @@ fn shift(all: &mut Columns, base_ns: i64, losses: &mut Losses) {
     keep_rows(&mut all.host, &keep);
     let keep: Vec<bool> = all.collectives.t_start_ns.iter().map(is_near).collect();
     keep_rows(&mut all.collectives, &keep);
+    let keep: Vec<bool> = all.op_sizes.t_start_ns.iter().map(is_near).collect();
+    keep_rows(&mut all.op_sizes, &keep);
 }
 
 /// A time in the middle of all, from evenly spaced ones.

@@ -1,6 +1,7 @@
 //! What the host did for the device: calls of CUDA, waits, calls of the operating system, and the profiler's own work.
 
 use capture::{HostEvent, Name, Severity};
+use hashbrown::HashSet;
 
 use crate::sqlite::Row;
 
@@ -13,6 +14,8 @@ const DRIVER_CLASS: i64 = 1;
 const MANY_OS_CALLS: i64 = 2_000_000;
 /// A call shorter than this explains no gap on a device.
 const SHORT_OS_CALL_NS: i64 = 10_000;
+/// Most switches of threads kept.
+const MAX_SWITCHES: usize = 8_000_000;
 /// A large reservation is made for no more rows than this.
 const MAX_RESERVED: usize = 16_000_000;
 
@@ -27,6 +30,7 @@ pub(super) fn read(export: &Export<'_>) -> Part {
     calls(export, &mut part);
     syncs(export, &mut part);
     os_calls(export, &mut part);
+    off_cpu(export, &mut part);
     for table in ["CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD"] {
         overhead(export, table, &mut part);
     }
@@ -106,6 +110,48 @@ fn os_calls(export: &Export<'_>, part: &mut Part) {
             "expected at most {MANY_OS_CALLS} calls of the operating system, found more; those below {SHORT_OS_CALL_NS} ns are left out"
         );
         part.issue(Severity::Note, "short_calls_left_out", "", left_out, || sentence);
+    }
+}
+
+/// When threads that call CUDA ran on no CPU: from each switch out to the next switch in. Threads of which no call was
+/// recorded launch nothing.
+fn off_cpu(export: &Export<'_>, part: &mut Part) {
+    const TABLE: &str = "SCHED_EVENTS";
+    let calling: HashSet<(u32, u32)> = part.host.process.iter().copied().zip(part.host.thread.iter().copied()).collect();
+    // Time, and whether the thread gets a CPU, by thread.
+    let mut switches: Vec<(i64, i64, bool)> = Vec::new();
+    let mut left_out = 0u64;
+    part.scan(export.database, TABLE, &["start", "isSchedIn", "globalTid"], |row, _| {
+        let (Some(t_ns), Some(is_in), Some(id)) = (row.int(0), row.int(1), row.int(2)) else { return };
+        if !calling.contains(&(kinds::process(Some(id)), kinds::thread(Some(id)))) {
+            return;
+        }
+        if switches.len() < MAX_SWITCHES {
+            switches.push((id, t_ns, is_in != 0));
+        } else {
+            left_out += 1;
+        }
+    });
+    switches.sort_unstable();
+    let (kind, name) = (part.intern("off_cpu"), part.intern("off_cpu"));
+    for pair in switches.windows(2) {
+        let [(id, out_ns, false), (same, in_ns, true)] = [pair[0], pair[1]] else { continue };
+        let Some((t_start_ns, t_end_ns)) = export.span(Some(out_ns), Some(in_ns)).filter(|_| id == same) else { continue };
+        part.host.push(HostEvent {
+            t_start_ns,
+            t_end_ns,
+            run_idx: export.run_idx,
+            process: kinds::process(Some(id)),
+            thread: kinds::thread(Some(id)),
+            kind,
+            name,
+            source_idx: export.source_idx,
+            ..HostEvent::default()
+        });
+    }
+    if left_out > 0 {
+        let sentence = format!("expected at most {MAX_SWITCHES} switches of threads that call CUDA, found more; the rest is left out");
+        part.issue(Severity::Warning, "too_many_events", &format!("table {TABLE}"), left_out, || sentence);
     }
 }
 

@@ -230,10 +230,8 @@ fn without_places(text: &str) -> String {
 /// Says what was recorded and is not read.
 pub(super) fn not_read(database: &Database, builder: &mut Builder<'_>) {
     let has_rows = |name: &str| database.table(name).is_some_and(|table| database.last_rowid(table).unwrap_or(0) > 0);
-    let unread: Vec<&str> = ["SCHED_EVENTS", "COMPOSITE_EVENTS", "MPI_COLLECTIVES_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"]
-        .into_iter()
-        .filter(|name| has_rows(name))
-        .collect();
+    let unread: Vec<&str> =
+        ["COMPOSITE_EVENTS", "MPI_COLLECTIVES_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"].into_iter().filter(|name| has_rows(name)).collect();
     if !unread.is_empty() {
         let sentence =
             format!("found rows in {}, which are not read; the timeline of devices and calls does not need them", unread.join(", "));

@@ -66,10 +66,7 @@ fn hypothesis(advice: &Hypothesis) -> Html {
 fn decisive(report: &Report) -> Option<Html> {
     let needed = report.verdict.status == Status::InsufficientEvidence || report.verdict.status == Status::Localized;
     let decisive = phrases::decisive(report).filter(|_| needed)?;
-    let bound = match phrases::could_own(decisive) {
-        bound if bound.is_empty() => "nothing bounds what it owns".to_owned(),
-        bound => format!("could own {bound} of {}", phrases::noun(report)),
-    };
+    let bound = phrases::at_stake(report, decisive);
     let inner = Html::join([
         element("p", "kicker", &Html::markup("Record what decides most")),
         element("p", "change", &Html::join([code(&decisive.check)])),

@@ -55,7 +55,7 @@ fn facts(report: &Report) -> Html {
         )
     });
     let loss = symptom.loss.as_ref().map(|loss| figures::quantity(loss.value, &loss.unit));
-    let population = (symptom.population.n > 0).then(|| format!("{} requests", figures::count(symptom.population.n)));
+    let population = (symptom.population.n > 0).then(|| phrases::counted(report));
     let classes = report.classification.as_ref().map(|classes| {
         let [compute, memory, waiting] = [classes.compute, classes.memory, classes.waiting].map(figures::share);
         format!("{compute} compute, {memory} memory, {waiting} waiting")

@@ -134,6 +134,13 @@ fn devices(accounts: &Accounts) -> Html {
             vec![Html::text(&device.device), key, Html::text(&figures::nanoseconds(part.ns)), Html::text(&figures::share_cell(share))]
         })
     });
+    let kernels = accounts.device.iter().flat_map(|device| {
+        device_words::roofline_rows(&device.roofline).into_iter().map(|row| {
+            let cells = row.iter().map(|cell| Html::text(cell));
+            std::iter::once(Html::text(&device.device)).chain(cells).collect()
+        })
+    });
+    let kernels = table(&["device", "kernels", "sizes", "time >", "FLOP >", "bytes >", "least >", "reached"], kernels.collect());
     let remarks = accounts.device.iter().flat_map(device_words::remarks).map(|remark| text_element("p", "aside", &remark));
     titled(
         "Devices",
@@ -141,6 +148,7 @@ fn devices(accounts: &Accounts) -> Html {
         &Html::join([
             element("div", "bars", &Html::join(bars)),
             element("div", "account", &table(&["device", "part", "time >", "share >"], rows.collect())),
+            element("div", "account", &kernels),
             Html::join(remarks),
         ]),
     )

@@ -243,10 +243,7 @@ pub(super) fn write_what_decides(screen: &mut Screen, report: &Report) {
         .collect();
     screen.items(if candidates.len() == 1 { "likely" } else { "between" }, candidates.iter().map(String::as_str), ", ");
     let Some(decisive) = phrases::decisive(report) else { return };
-    let bound = match phrases::could_own(decisive) {
-        bound if bound.is_empty() => "nothing bounds what it owns".to_owned(),
-        bound => format!("could own {bound} of {}", phrases::noun(report)),
-    };
+    let bound = phrases::at_stake(report, decisive);
     let missing: Vec<String> = decisive.missing.iter().take(6).map(|signal| clean::name(signal, phrases::NAME_LIMIT)).collect();
     let missing = if missing.is_empty() { String::new() } else { format!("; needs {}", missing.join(", ")) };
     screen.labelled("decides", &format!("{}: {bound}{missing}", clean::name(&decisive.check, phrases::NAME_LIMIT)), Style::Plain);
