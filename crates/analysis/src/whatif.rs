@@ -211,6 +211,9 @@ fn predict(baseline: &Baseline, sets: &[(String, String)]) -> Result<WhatIf, Ref
     })
 }
 
+/// A range this wide around no change tells nothing.
+const UNTOLD: f64 = 5.0;
+
 /// Why a figure is not told.
 fn refusal(metric: Metric, old: &Figures, new: &Figures, ratio: Option<Range>, changed: &Scenario) -> Option<String> {
     let unknowable = || changed.unknowable.iter().find(|(of, _)| *of == metric).map(|(_, why)| why.clone());
@@ -224,7 +227,7 @@ fn refusal(metric: Metric, old: &Figures, new: &Figures, ratio: Option<Range>, c
     };
     let none_left = || (old.get(metric) > 0.0 && new.get(metric) <= 0.0).then(|| "no time passes: everything arrives at once".to_string());
     let straddles = || {
-        ratio.filter(|range| range.low < 0.8 && range.high > 1.25).map(|range| {
+        ratio.filter(|range| range.low < 0.8 && range.high > 1.25 && range.high > UNTOLD * range.low).map(|range| {
             format!("between {:.2} and {:.2} times: the capture does not tell the step law well enough to say which", range.low, range.high)
         })
     };

@@ -21,8 +21,10 @@ use crate::load::Load;
 
 /// Fewest request rows from which a workload is taken as recorded.
 const MIN_ROWS: usize = 10;
-/// Requests made up where none are recorded one by one.
+/// Requests made up where neither rows nor a number of them are recorded.
 const MADE_REQUESTS: usize = 1_000;
+/// Most requests made up.
+const MOST_MADE: usize = 50_000;
 /// Fewest users told from a few requests that happen to overlap.
 const MIN_USERS: usize = 4;
 /// Longest pause of a user that is believed.
@@ -217,7 +219,9 @@ fn workload(evidence: &Evidence, load: &Load, notes: &mut Notes) -> Result<Workl
     notes.assumed.push("requests come independently of each other (Poisson), lengths log-normal around their means".into());
     let lengths = |mean: f64| Lengths::LogNormal { median: mean / 1.197, sigma: 0.6, most: (mean * 8.0).min(1e6) as u32 };
     let arrivals = Arrivals::Poisson { per_s };
-    Ok(Generator { count: MADE_REQUESTS, arrivals, prompts: lengths(prompt), outputs: lengths(output), prefix: None, seed: 1 }.generate())
+    // As many as the run finished: a queue that grows is as long as the run.
+    let count = if load.finished >= 1.0 { (load.finished as usize).clamp(MIN_ROWS, MOST_MADE) } else { MADE_REQUESTS };
+    Ok(Generator { count, arrivals, prompts: lengths(prompt), outputs: lengths(output), prefix: None, seed: 1 }.generate())
 }
 
 /// The same requests without the part of each prompt that came from the prefix cache, as a share.
@@ -349,8 +353,11 @@ fn closed_users(rows: &[RequestRow]) -> Option<(u32, i64)> {
     let in_flight: Vec<usize> = starts.iter().enumerate().map(|(at, start)| at + 1 - ended_by(*start).min(at)).collect();
     let users = in_flight.iter().copied().max()?;
     let later = in_flight.get(users..)?;
-    let standing = later.iter().filter(|count| **count * 10 + 10 >= users * 9).count();
-    if users < MIN_USERS || later.len() < MIN_ROWS || standing * 10 < later.len() * 9 {
+    let full = later.iter().filter(|count| **count == users).count();
+    let (fewest, sum) = (later.iter().copied().min()?, later.iter().sum::<usize>());
+    // An open load passes any number now and then; users stand at theirs again and again, and are never far below it.
+    let stands = full * 10 >= later.len() && fewest * 5 >= users * 3 && sum * 20 >= later.len() * users * 17;
+    if users < MIN_USERS || later.len() < MIN_ROWS || !stands {
         return None;
     }
     let mut pauses: Vec<i64> = starts[users..].iter().filter_map(|start| Some(start - ends[ended_by(*start).checked_sub(1)?])).collect();

@@ -31,6 +31,16 @@ fn of_verify() {
 }
 
 #[test]
+fn of_whatif() {
+    check(&["whatif"], &expect_file!["help/whatif.txt"]);
+}
+
+#[test]
+fn of_model() {
+    check(&["model"], &expect_file!["help/model.txt"]);
+}
+
+#[test]
 fn of_explain() {
     check(&["explain"], &expect_file!["help/explain.txt"]);
 }
