@@ -114,3 +114,28 @@ fn a_search_finds_enough_seats() {
     assert!((4..=128).contains(&seats), "{seats}");
     assert_eq!(predict(&case, &["--search", "max_num_seqs", "--slo", "ttft.mean=0.0001"]).code, 3);
 }
+
+/// Levers of the hardware move in the direction physics gives, whatever the run; without a known device they are refused.
+#[test]
+fn other_hardware_moves_the_step_the_way_it_must() {
+    let case = cases::artifacts("batch_cap_reached/recorded");
+    let tpot = |set: &str| {
+        let answer = answer(&case, &["--set", set, "--model", "Llama-3-8B", "--device", "h100-sxm"]);
+        answer.metrics.iter().find(|figure| figure.name == "tpot.mean").unwrap().ratio.expect(set).mid
+    };
+    for faster in ["weights=fp8", "tensor_parallel=2", "gpu=h200-sxm"] {
+        assert!(tpot(faster) < 0.95, "{faster}");
+    }
+    assert!(tpot("gpu=a100-sxm-80") > 1.2);
+    let run = predict(&case, &["--set", "weights=fp8"]);
+    assert_eq!(run.code, 3, "{run:?}");
+    assert!(run.stdout.contains("name them with `--model` and `--device`"), "{run:?}");
+}
+
+/// A closed loop is recognized, and a cap on its connections is no saturation.
+#[test]
+fn users_who_wait_for_answers_are_a_closed_loop() {
+    let answer = answer(&cases::artifacts("connection_cap/client_pool_of_8_fixed"), &["--set", "connection_cap=8"]);
+    assert!(answer.measured.iter().any(|line| line == "a closed loop of 32 users"), "{:?}", answer.measured);
+    assert!(!answer.saturated);
+}
