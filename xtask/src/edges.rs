@@ -10,7 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("simulate", &["model"]),
     ("ingest", &["capture"]),
-    ("analysis", &["capture", "model"]),
+    ("analysis", &["capture", "model", "simulate"]),
     ("report", &["analysis", "capture"]),
     ("live", &["capture", "ingest", "model"]),
     ("cli", &["capture", "ingest", "model", "simulate", "analysis", "report", "live"]),

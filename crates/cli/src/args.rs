@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, signals, triage, verify};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, plan, signals, triage, verify};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Diagnose(diagnose::Args),
     Capture(capture::Args),
     Verify(verify::Args),
+    Plan(plan::Args),
     Triage(triage::Args),
     Ledger(ledger::Args),
     Export(export::Args),

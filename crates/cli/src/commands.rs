@@ -7,6 +7,7 @@ pub(crate) mod diagnose;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod ledger;
+pub(crate) mod plan;
 pub(crate) mod signals;
 pub(crate) mod triage;
 pub(crate) mod verify;
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Diagnose(args) => diagnose::run(args, &screen),
         Command::Capture(args) => capture::run(args),
         Command::Verify(args) => verify::run(args, &screen),
+        Command::Plan(args) => plan::run(args, &screen),
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
         Command::Bench(args) => bench::run(args),

@@ -90,6 +90,13 @@ impl Workload {
         (sum(|request| request.prompt_tokens) / count, sum(|request| request.output_tokens) / count)
     }
 
+    /// The first `count` requests in order of arrival.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.requests.truncate(count);
+        self
+    }
+
     /// The same requests `factor` times as fast. A factor that is not positive and finite changes nothing.
     #[must_use]
     pub fn faster(mut self, factor: f64) -> Self {

@@ -5,6 +5,7 @@
 //! escapes: the document says the same, and can be looked at.
 
 use analysis::contract::{Report, Verification};
+use analysis::plan::document::Plan;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 
@@ -18,6 +19,16 @@ pub fn render(report: &Report) -> String {
 /// A verification, pretty-printed, with a final line break.
 pub fn render_verification(verification: &Verification) -> String {
     pretty(verification)
+}
+
+/// A plan, pretty-printed, with a final line break.
+pub fn render_plan(plan: &Plan) -> String {
+    pretty(plan)
+}
+
+/// JSON Schema of a plan.
+pub fn plan_schema() -> String {
+    schema_of::<Plan>()
 }
 
 /// JSON Schema of a diagnosis.

@@ -1,0 +1,288 @@
+//! What to do first, what not to do: levers tried one on top of the other until the limits are kept.
+//!
+//! The cheapest lever that keeps the limits alone wins over a stack of them, flags win over checkpoints, and devices come
+//! last. Once the limits are kept everything else is over-engineering and is named so, with what it would have brought.
+
+use model::deployment::{Deployment, Unpredictable};
+
+use super::case::{Candidate, Case, Effort, Setting};
+use super::document::{Action, Kept, PlanStatus, PlanVerdict};
+use super::input::Objective;
+use super::operating::{Operating, with_goodput};
+use super::sizing::widened;
+use super::{STEPS, disaggregation, fragmentation, speculation};
+use crate::words::{digits, percent, seconds};
+
+/// Gain from which a lever is worth pulling.
+const MATERIAL: f64 = 1.1;
+
+/// Most levers of one plan.
+const MOST: usize = 5;
+
+/// What was decided.
+pub(super) struct Ordered<'a> {
+    /// The deployment as given.
+    pub(super) now: Result<Operating, Unpredictable>,
+    /// The last setting of the plan.
+    pub(super) last: Setting<'a>,
+    /// How that runs; nothing when nothing runs.
+    pub(super) after: Option<Operating>,
+    /// What to do.
+    pub(super) chosen: Vec<Action>,
+    /// What not to do.
+    pub(super) rejected: Vec<Action>,
+}
+
+/// Decides.
+pub(super) fn decide<'a>(case: &Case<'a>) -> Ordered<'a> {
+    let now = case.operate(&case.start).map(|now| with_goodput(case, &case.start, now));
+    let (mut last, mut current) = (case.start, now.as_ref().ok().cloned());
+    let (mut chosen, mut ids): (Vec<Action>, Vec<&'static str>) = (Vec::new(), Vec::new());
+    while chosen.len() < MOST && !is_done(case, current.as_ref()) {
+        let Some((candidate, found)) = next(case, &last, current.as_ref(), &ids) else { break };
+        let found = with_goodput(case, &candidate.setting, found);
+        chosen.push(action(case, &candidate, current.as_ref(), Some(&found), why(case, current.as_ref(), &found)));
+        ids.push(candidate.id);
+        (last, current) = (candidate.setting, Some(found));
+    }
+    let mut rejected = Vec::new();
+    if let Some(current) = &current {
+        let (extra, against) = against(case, &last, current, &ids);
+        chosen.extend(extra);
+        rejected = against;
+    }
+    Ordered { now, last, after: current, chosen, rejected }
+}
+
+/// Whether nothing more is wanted.
+fn is_done(case: &Case<'_>, current: Option<&Operating>) -> bool {
+    let latency = case.input.objective == Objective::Latency;
+    latency && case.slo().is_set() && current.is_some_and(|current| current.kept >= Kept::Likely)
+}
+
+/// The levers of all steps.
+fn candidates<'a>(case: &Case<'a>, setting: &Setting<'a>, ids: &[&str]) -> Vec<Candidate<'a>> {
+    let all = STEPS.iter().flat_map(|step| (step.levers)(case, setting));
+    all.filter(|candidate| !ids.contains(&candidate.id) && !contradicts(candidate.id, ids)).collect()
+}
+
+/// A layout is chosen once, and so is a format of the weights.
+fn contradicts(id: &str, chosen: &[&str]) -> bool {
+    let group = |id: &str| {
+        ["tp", "attention_dp"].iter().any(|start| id.starts_with(start)).then_some(0).or(id.starts_with("weights_").then_some(1))
+    };
+    group(id).is_some_and(|of| chosen.iter().any(|other| group(other) == Some(of)))
+}
+
+/// The next lever: the cheapest that keeps the limits by itself, else the cheapest with a material gain, else devices.
+fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, ids: &[&str]) -> Option<(Candidate<'a>, Operating)> {
+    let tried = |candidates: Vec<Candidate<'a>>| -> Vec<(Candidate<'a>, Operating, f64)> {
+        let ran = candidates.into_iter().filter_map(|candidate| case.operate(&candidate.setting).ok().map(|found| (candidate, found)));
+        ran.map(|(candidate, found)| {
+            let gain = gain(case, current, &found);
+            (candidate, found, gain)
+        })
+        .filter(|(.., gain)| *gain >= MATERIAL)
+        .collect()
+    };
+    let own = tried(candidates(case, last, ids));
+    // Among levers of one effort the larger gain; a lever at the edge of accuracy only where it keeps the limits.
+    let cheapest = |list: &[(Candidate<'a>, Operating, f64)], keeps: bool| {
+        list.iter()
+            .filter(|(candidate, found, _)| if keeps { found.kept >= Kept::Likely } else { candidate.effort != Effort::FourBits })
+            .min_by(|a, b| a.0.effort.cmp(&b.0.effort).then(b.2.total_cmp(&a.2)))
+            .map(|(candidate, found, _)| (candidate.clone(), found.clone()))
+    };
+    let seeks = case.slo().is_set() || current.is_none_or(|current| current.kept == Kept::No);
+    let missed = current.is_none_or(|current| current.kept == Kept::No);
+    if seeks
+        && missed
+        && let Some(found) = cheapest(&own, true)
+    {
+        return Some(found);
+    }
+    if let Some(found) = cheapest(&own, false) {
+        return Some(found);
+    }
+    if !(seeks && missed) {
+        return None;
+    }
+    let wider = tried(widened(case, last));
+    cheapest(&wider, true).or_else(|| cheapest(&own, true))
+}
+
+/// How many times better, by what is wanted: towards the limits while they are missed, then the objective.
+fn gain(case: &Case<'_>, before: Option<&Operating>, after: &Operating) -> f64 {
+    let Some(before) = before else { return f64::MAX };
+    if before.kept == Kept::No {
+        return before.worst(case) / after.worst(case).max(1e-9);
+    }
+    if after.kept == Kept::No || after.kept < before.kept && case.input.objective == Objective::Latency {
+        return 0.0;
+    }
+    match case.input.objective {
+        Objective::Throughput => per_gpu(case, after) / per_gpu(case, before).max(1e-9),
+        Objective::Latency if case.slo().is_set() => 1.0,
+        Objective::Latency => answer_s(case, before) / answer_s(case, after).max(1e-9),
+    }
+}
+
+/// Output tokens per second and device that could be served.
+fn per_gpu(case: &Case<'_>, found: &Operating) -> f64 {
+    found.capacity_tokens(case).mid / f64::from(found.gpu_count.max(1))
+}
+
+/// Seconds of a whole answer.
+fn answer_s(case: &Case<'_>, found: &Operating) -> f64 {
+    found.ttft_s.map_or(0.0, |ttft| ttft.mid) + found.tpot_s.mid * (case.offered.output_tokens - 1.0).max(1.0)
+}
+
+/// Why a lever was chosen.
+fn why(case: &Case<'_>, before: Option<&Operating>, after: &Operating) -> String {
+    let Some(before) = before else { return "it makes the model fit".into() };
+    if before.kept == Kept::No && after.kept >= Kept::Likely {
+        return if case.slo().is_set() { "it keeps the limits".into() } else { "it keeps the load below saturation".into() };
+    }
+    if before.kept == Kept::No {
+        return "the cheapest step towards the limits".into();
+    }
+    match case.input.objective {
+        Objective::Throughput => format!("{}x the tokens per GPU that can be served", digits(per_gpu(case, after) / per_gpu(case, before))),
+        Objective::Latency => format!("whole answers {}x as fast", digits(answer_s(case, before) / answer_s(case, after))),
+    }
+}
+
+fn action(case: &Case<'_>, candidate: &Candidate<'_>, before: Option<&Operating>, after: Option<&Operating>, why: String) -> Action {
+    Action {
+        id: candidate.id.into(),
+        step: candidate.step.into(),
+        what: candidate.what.clone(),
+        flag: candidate.flag.clone(),
+        why,
+        risk: candidate.risk.map(Into::into),
+        before: before.map(|before| before.document(case)),
+        after: after.map(|after| after.document(case)),
+    }
+}
+
+/// What is left: last resorts that are worth it, and everything that is not.
+fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[&str]) -> (Vec<Action>, Vec<Action>) {
+    let mut rejected = Vec::new();
+    for candidate in candidates(case, last, ids) {
+        let Ok(found) = case.operate(&candidate.setting) else { continue };
+        if let Some(why) = why_not(case, current, &found) {
+            rejected.push(action(case, &candidate, Some(current), Some(&found), why));
+        }
+    }
+    if let Some(candidate) = widened(case, last).into_iter().next()
+        && current.kept >= Kept::Likely
+        && let Ok(found) = case.operate(&candidate.setting)
+    {
+        rejected.push(action(case, &candidate, Some(current), Some(&found), "the limits are kept without them".into()));
+    }
+    rejected.extend(speculation::against(case, last));
+    rejected.extend(fragmentation::against(case));
+    let mut extra = Vec::new();
+    if let Some((worth, split)) = disaggregation::split(case, last) {
+        match worth {
+            true if current.kept == Kept::No || case.input.objective == Objective::Throughput => extra.push(split),
+            true => rejected.push(Action { why: format!("the limits are kept without it; it would serve {}", split.why), ..split }),
+            false => rejected.push(split),
+        }
+    }
+    (extra, rejected)
+}
+
+/// Why a lever is not worth it.
+fn why_not(case: &Case<'_>, current: &Operating, found: &Operating) -> Option<String> {
+    let (tpot, served) = (found.tpot_s.mid / current.tpot_s.mid, found.capacity_per_s.mid / current.capacity_per_s.mid);
+    let effect = format!("TPOT {} -> {}, could serve {}", seconds(current.tpot_s.mid), seconds(found.tpot_s.mid), signed(served - 1.0));
+    let small = (tpot - 1.0).abs() < 0.05 && (served - 1.0).abs() < 0.05;
+    Some(if small {
+        format!("changes next to nothing ({effect})")
+    } else if found.kept < current.kept {
+        format!("breaks what is kept now ({effect})")
+    } else if tpot > 1.05 && served < 1.05 {
+        format!("slower ({effect})")
+    } else if served < 0.95 {
+        format!("serves less ({effect})")
+    } else if current.kept >= Kept::Likely && case.slo().is_set() && case.input.objective == Objective::Latency {
+        format!("not needed: the limits are kept without it ({effect})")
+    } else {
+        format!("gains less than what was chosen ({effect})")
+    })
+}
+
+fn signed(share: f64) -> String {
+    if share >= 0.0 { format!("+{}", percent(share)) } else { format!("-{}", percent(-share)) }
+}
+
+/// The answer in a sentence.
+pub(super) fn verdict(case: &Case<'_>, ordered: &Ordered<'_>, out_of_reach: Option<&str>) -> PlanVerdict {
+    let binding = ordered.now.as_ref().ok().map(|now| now.binding.to_string());
+    let now = match &ordered.now {
+        Ok(now) => figures(case, now),
+        Err(why) => why.to_string(),
+    };
+    let Some(after) = &ordered.after else {
+        return PlanVerdict {
+            status: PlanStatus::DoesNotFit,
+            sentence: format!("Does not fit: {now}. No format or layout of these GPUs holds it"),
+            binding,
+        };
+    };
+    let what: Vec<&str> = ordered.chosen.iter().filter(|action| action.after.is_some()).map(|action| action.what.as_str()).collect();
+    let plan = if what.is_empty() { "nothing tried here helps".to_string() } else { what.join("; then ") };
+    let unsure =
+        if after.kept == Kept::Likely { ", though not at the bad end of the range: measure before you buy or rely on it" } else { "" };
+    let started = ordered.now.is_ok();
+    let (status, sentence) = if after.kept == Kept::No {
+        let reason = out_of_reach.map_or_else(String::new, |why| format!(" {why}"));
+        let target = if case.slo().is_set() { "keeps the limits" } else { "keeps the load below saturation" };
+        (PlanStatus::OutOfReach, format!("Nothing tried here {target}. As given: {now}. Best found: {}.{reason}", figures(case, after)))
+    } else if case.slo().is_set() && started && ordered.now.as_ref().is_ok_and(|now| now.kept >= Kept::Likely) {
+        let gains = if what.is_empty() { String::new() } else { format!(". For more: {plan}") };
+        (PlanStatus::KeptNow, format!("The limits are kept as it is{unsure}: {now}{gains}"))
+    } else if case.slo().is_set() {
+        let given = if started { "misses the limits" } else { "does not run" };
+        (PlanStatus::KeptAfter, format!("As given it {given}: {now}. {} keeps them{unsure}: {}", capital(&plan), figures(case, after)))
+    } else {
+        let gains = if what.is_empty() {
+            "nothing tried here gains 10 %".to_string()
+        } else {
+            format!("{}: {}", capital(&plan), figures(case, after))
+        };
+        let given = if started { "As given" } else { "As given it does not run" };
+        (PlanStatus::NoLimits, format!("{given}: {now}. {gains}"))
+    };
+    PlanVerdict { status, sentence, binding }
+}
+
+/// TPOT, TTFT and load in a line.
+fn figures(case: &Case<'_>, found: &Operating) -> String {
+    let tpot = format!("TPOT {} ({}..{})", seconds(found.tpot_s.mid), seconds(found.tpot_s.lo), seconds(found.tpot_s.hi));
+    match (found.utilization, found.ttft_asked_s) {
+        (Some(load), Some(ttft)) => {
+            let statistic = case.slo().ttft.map_or_else(|| "p99".into(), |(statistic, _)| statistic.words());
+            format!("{tpot}, TTFT {statistic} {}, {} of what it can serve", seconds(ttft.mid), percent(load.mid))
+        }
+        (Some(load), None) => format!(
+            "saturated: {} req/s asked, about {} can be served ({} of it), so waits have no number",
+            digits(case.offered.rate_per_s.unwrap_or(0.0)),
+            digits(found.capacity_per_s.mid),
+            percent(load.mid)
+        ),
+        (None, _) => format!("{tpot}, {} tokens/s", digits(found.tokens_per_s.mid)),
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut signs = text.chars();
+    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect())
+}
+
+/// Deployments with more devices keep the layout and add replicas, or widen it where one replica spans all.
+pub(super) fn more_replicas<'a>(setting: &Setting<'a>, factor: u32) -> Setting<'a> {
+    let replicas = setting.deployment.replicas.max(1).saturating_mul(factor);
+    setting.with(Deployment { replicas, kv_tokens: None, ..setting.deployment })
+}
