@@ -12,7 +12,7 @@ use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Figure, StepAnswer, StepVerdict, Table};
 use super::input::Demand;
 use super::operating::Operating;
-use crate::words::{digits, percent, plural};
+use crate::words::{digits, plural};
 
 const STEP: &str = "batching";
 
@@ -85,37 +85,40 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     }
     answer.tables.push(table(case, setting, fit));
     answer.verdict = StepVerdict::Fine;
-    let worth = match gain {
-        Some((efficiency, gain)) => format!(
-            "continuous batching (the engines' default) does {}x the work of a static batch of {batch:.0}, which would use {} of its seats",
-            digits(gain),
-            percent(efficiency)
-        ),
+    let limit = limit_words(case, within, &now, fit, ranks);
+    answer.answer = match gain {
+        Some(gain) => format!("{limit}; continuous batching (the default) is worth {}x over a static batch of {batch:.0}", digits(gain)),
         None => {
-            "what continuous batching gains depends on how much answers differ in length, and one length was given: give --workload FILE"
-                .into()
+            let note = "What continuous batching gains depends on how much answers differ in length, and one length was given: give --workload FILE.";
+            answer.notes.push(note.into());
+            limit
         }
     };
-    answer.answer = format!("{worth}; {}", limit_words(case, within, &now, fit, ranks));
     answer
 }
 
 /// What the limit on the time per token allows.
 fn limit_words(case: &Case<'_>, within: Option<Option<f64>>, now: &Operating, fit: f64, ranks: f64) -> String {
+    let running = now.running / ranks;
     match within {
-        None => format!("{} of {fit:.0} seats used", digits(now.running / ranks)),
+        None => format!("{} of {:.0} seats run", digits(running.min(fit)), fit.floor()),
         Some(None) => "no batch keeps the limit on TPOT, not even a single request".into(),
-        Some(Some(batch)) if batch >= fit * 0.999 => format!("the limit on TPOT allows all {} that fit", plural(fit, "request")),
+        Some(Some(batch)) if batch >= fit * 0.999 => {
+            format!("the TPOT limit allows all {} that fit per replica", plural(fit.floor(), "request"))
+        }
         Some(Some(batch)) => {
-            let cap = if case.offered.rate_per_s.is_some() { "the load keeps it below that by itself" } else { "cap it there" };
-            let cap = if now.running / ranks > batch { "the load exceeds it" } else { cap };
-            format!("the limit on TPOT allows a batch of {:.0} per replica, {cap}", batch.floor())
+            let then = match case.offered.rate_per_s {
+                Some(_) if running > batch => format!("this load runs {}", digits(running)),
+                Some(_) => format!("{} run at this load", digits(running)),
+                None => "cap it there".into(),
+            };
+            format!("the TPOT limit allows a batch of {:.0} per replica, {then}", batch.floor())
         }
     }
 }
 
-/// Share of its seats that a static batch uses, and what continuous batching gains; nothing for lengths that were made up.
-fn static_loss(case: &Case<'_>, batch: f64, fit: f64, answer: &mut StepAnswer) -> Option<(f64, f64)> {
+/// What continuous batching gains over a static batch; nothing for lengths that were made up.
+fn static_loss(case: &Case<'_>, batch: f64, fit: f64, answer: &mut StepAnswer) -> Option<f64> {
     if !case.offered.is_recorded {
         return None;
     }
@@ -132,7 +135,7 @@ fn static_loss(case: &Case<'_>, batch: f64, fit: f64, answer: &mut StepAnswer) -
         let gain = continuous_gain(efficiency, size, fit);
         table.rows.push(vec![size.into(), efficiency.into(), (1.0 / efficiency).into(), gain.into()]);
         if size == batch {
-            here = Some((efficiency, gain));
+            here = Some(gain);
         }
     }
     answer.tables.push(table);

@@ -292,7 +292,15 @@ impl<'a> Case<'a> {
                 self.calibration.rows
             ),
         });
-        told.push("times to the first token, percentiles and goodput are simulated request by request with the same step function".into());
+        if self.offered.has_coarse_clock {
+            told.push(
+                "many requests of the recording arrive at one moment: its clock is taken to be coarse and they are spread evenly".into(),
+            );
+        }
+        if !self.offered.is_recorded && self.offered.rate_per_s.is_some() {
+            told.push("all requests are as long as typed, and come at random (Poisson)".into());
+        }
+        told.push("times to the first token, percentiles and goodput are simulated request by request with the same step function; goodput is the rate at which nine in ten requests (or the percentile asked for) keep every limit at once".into());
         if self.input.gpu.verification != "read" {
             told.push(format!("figures of {} were not read in a source: {}", self.input.gpu.name, self.input.gpu.source));
         }

@@ -4,13 +4,13 @@
 //! most deployments; the link it would need and the time to move one KV cache are given either way.
 
 use model::deployment::{Deployment, Load};
-use model::disaggregation::{Answer, Question, Verdict, answer as ask};
+use model::disaggregation::{Answer, LEAST_GAIN, Question, Verdict, answer as ask};
 use model::memory::kv_bytes_of_sequence;
 use model::step_time::{Ideal, StepLoad};
 
 use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Action, Figure, StepAnswer, StepVerdict, Table};
-use crate::words::{count, digits, percent, seconds};
+use crate::words::{count, digits, percent, plural, seconds};
 
 const STEP: &str = "disaggregation";
 
@@ -53,26 +53,97 @@ fn largest_chunk(case: &Case<'_>, setting: &Setting<'_>, running: f64) -> Option
     CHUNKS.into_iter().rev().find(|chunk| step_s(case, setting, batch, *chunk) <= limit_s)
 }
 
+/// What was asked, of which unit, and the answer.
+struct Asked<'a> {
+    answer: Answer,
+    question: Question,
+    unit: Deployment<'a>,
+    /// Requests per second and device within the limits as it is, where that is not divided like the unit.
+    whole_per_gpu: Option<f64>,
+}
+
+impl Asked<'_> {
+    /// Requests per second and device, together and apart.
+    fn per_gpu(&self) -> (f64, f64) {
+        let ranks = f64::from(self.unit.ranks().max(1));
+        let together = self.answer.together_per_unit / ranks;
+        (self.whole_per_gpu.map_or(together, |whole| whole.max(together)), self.answer.apart_per_unit / ranks)
+    }
+
+    /// Whether one wide replica serves about as much as its parts would apart.
+    fn is_better_whole(&self) -> bool {
+        let (together, apart) = self.per_gpu();
+        matches!(self.answer.verdict, Verdict::Separate { .. }) && apart < together * LEAST_GAIN
+    }
+
+    /// The answer in words.
+    fn words(&self) -> String {
+        let (together, apart) = self.per_gpu();
+        let units = |count: u32| plural(f64::from(count), "unit");
+        match self.answer.verdict {
+            Verdict::Separate { .. } if self.is_better_whole() => format!(
+                "do not: {} of TP{} apart serve {} req/s per GPU, together {}",
+                units(self.question.units),
+                self.unit.tensor,
+                digits(apart),
+                digits(together)
+            ),
+            Verdict::Separate { prefill, decode, .. } => {
+                format!(
+                    "worth it: {} for prefill, {} for decode serve {}x within the limits",
+                    units(prefill),
+                    units(decode),
+                    digits(apart / together)
+                )
+            }
+            Verdict::StayTogether(reason) => format!("do not: {}", reason.words()),
+            Verdict::CannotTell => "cannot tell without the speed of the link (--link)".into(),
+        }
+    }
+}
+
+/// What can be split: replicas where there are some, else the narrowest layout of the same devices that runs.
+fn unit<'a>(case: &Case<'a>, setting: &Setting<'a>) -> Deployment<'a> {
+    let d = setting.deployment;
+    let whole = Deployment { replicas: 1, ..d };
+    if d.replicas > 1 || d.attention_dp > 1 {
+        return whole;
+    }
+    let context = case.offered.load(0.0).mean_context();
+    let mut narrower = (1..d.tensor).filter(|tensor| d.tensor.is_multiple_of(*tensor) && d.model.heads.is_multiple_of(*tensor));
+    let fits = |tensor: &u32| Deployment { tensor: *tensor, kv_tokens: None, ..whole }.sequences_that_fit(context) >= 1.0;
+    narrower.find(fits).map_or(whole, |tensor| Deployment { tensor, kv_tokens: None, ..whole })
+}
+
 /// What the closed form says, with the link that is there.
-fn asked(case: &Case<'_>, setting: &Setting<'_>) -> Option<(Answer, Question)> {
+fn asked<'a>(case: &Case<'a>, setting: &Setting<'a>) -> Option<Asked<'a>> {
     let now = case.operate(setting).ok()?;
     let gpu = setting.deployment.gpu;
     let limit = |limit: Option<(super::input::Statistic, f64)>| limit.map(|(_, s)| s);
+    let unit = unit(case, setting);
+    let units = setting.deployment.gpu_count() / unit.ranks().max(1);
     let question = Question {
         ttft_limit_s: limit(case.slo().ttft),
         tpot_limit_s: limit(case.slo().tpot),
         link_bytes_per_s: case.input.link_bytes_per_s.or(gpu.link_bytes_per_s).or(gpu.pcie_bytes_per_s),
-        units: setting.deployment.replicas,
+        units,
     };
-    let unit = Deployment { replicas: 1, ..setting.deployment };
-    let running = (now.running / f64::from(setting.deployment.replicas.max(1))).max(1.0);
-    let load = Load { concurrency: running, ..case.offered.load(now.cached_frac) };
-    Some((ask(&unit, &load, &question, &case.calibration(setting)).ok()?, question))
+    let load = Load { concurrency: (now.running / f64::from(units.max(1))).max(1.0), ..case.offered.load(now.cached_frac) };
+    let answer = ask(&unit, &load, &question, &case.calibration(setting)).ok()?;
+    let whole_per_gpu = (unit.ranks() != setting.deployment.ranks())
+        .then(|| {
+            let load = Load { concurrency: now.running.max(1.0), ..load };
+            let found = ask(&setting.deployment, &load, &Question { units: 1, ..question }, &case.calibration(setting)).ok()?;
+            Some(found.together_per_unit / f64::from(setting.deployment.ranks().max(1)))
+        })
+        .flatten();
+    Some(Asked { answer, question, unit, whole_per_gpu })
 }
 
 /// Answers the step for a setting that runs.
 pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
-    let (Ok(now), Some((found, question))) = (case.operate(setting), asked(case, setting)) else { return StepAnswer::default() };
+    let (Ok(now), Some(asked)) = (case.operate(setting), asked(case, setting)) else { return StepAnswer::default() };
+    let (found, question) = (asked.answer, asked.question);
     let d = &setting.deployment;
     let bytes = kv_bytes_of_sequence(d.model, d.kv, case.offered.prompt_tokens);
     let mut figures = vec![
@@ -82,22 +153,26 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     figures.extend(found.transfer_s.map(|s| Figure::new("time to move it over the link", s, "s")));
     figures.extend(case.offered.rate_per_s.map(|rate| Figure::new("link needed at this rate", rate * bytes, "byte/s")));
     figures.extend(question.link_bytes_per_s.map(|rate| Figure::new("link there is, per GPU", rate, "byte/s")));
-    let unit = f64::from(d.ranks().max(1));
-    figures.push(Figure::new("goodput per GPU, together", found.together_per_unit / unit, "request/s"));
-    figures.push(Figure::new("goodput per GPU, apart", found.apart_per_unit / unit, "request/s"));
+    let (together, apart) = asked.per_gpu();
+    figures.push(Figure::new("within the limits per GPU, together", together, "request/s"));
+    figures.push(Figure::new("within the limits per GPU, apart", apart, "request/s"));
     let chunk = largest_chunk(case, setting, now.running);
     figures.extend(chunk.map(|chunk| Figure::new("largest prompt chunk within the limit on TPOT", chunk, "token")));
-    let mut notes = Vec::new();
+    let mut notes = vec![interruptions(case, setting, now.running, chunk)];
+    if asked.unit.ranks() != d.ranks() {
+        notes.push(format!("One replica spans all GPUs; looked at as {} units of {} GPUs.", question.units, asked.unit.ranks()));
+    }
     if case.input.link_bytes_per_s.is_none() {
         notes.push("The link is taken to be the GPUs' own; between nodes it is slower (set --link).".into());
     }
     StepAnswer {
         verdict: match found.verdict {
+            Verdict::Separate { .. } if asked.is_better_whole() => StepVerdict::DoNot,
             Verdict::Separate { .. } => StepVerdict::Do,
             Verdict::StayTogether(_) => StepVerdict::DoNot,
             Verdict::CannotTell => StepVerdict::CannotTell,
         },
-        answer: sentence(case, &found, chunk, d.max_batched_tokens),
+        answer: format!("{} (prompts take {} of TPOT)", asked.words(), percent(found.interference_frac)),
         figures,
         tables: vec![chunks(case, setting, now.running)],
         notes,
@@ -105,24 +180,20 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     }
 }
 
-fn sentence(case: &Case<'_>, found: &Answer, chunk: Option<f64>, budget: f64) -> String {
-    let verdict = match found.verdict {
-        Verdict::Separate { prefill, decode, gain } => {
-            format!("worth it: {prefill} replicas for prefill, {decode} for decode serve {}x the requests within the limits", digits(gain))
+/// How long prompts interrupt decoding, and the chunk that keeps every gap within the limit.
+fn interruptions(case: &Case<'_>, setting: &Setting<'_>, running: f64, chunk: Option<f64>) -> String {
+    let budget = setting.deployment.max_batched_tokens;
+    let whole = budget.min(case.offered.prompt_tokens);
+    let longest_s = step_s(case, setting, running / setting.attention_ranks(), whole);
+    let now = format!("A step with a chunk of {} prompt tokens takes {}", count(whole), seconds(longest_s));
+    match (case.tpot_limit_s(), chunk) {
+        (Some(limit_s), _) if longest_s <= limit_s => format!("{now}, within the limit on TPOT."),
+        (Some(_), Some(chunk)) => {
+            format!("{now}; {} tokens per step would keep every gap within the limit on TPOT, not only the mean.", count(chunk))
         }
-        Verdict::StayTogether(reason) => format!("do not: {}", reason.words()),
-        Verdict::CannotTell => "cannot tell without the speed of the link (set --link)".into(),
-    };
-    let interference = format!("prompts of others take {} of the time per token", percent(found.interference_frac));
-    let cheaper = match (case.tpot_limit_s(), chunk) {
-        (Some(_), Some(chunk)) if chunk < budget => {
-            format!("; a token budget of {} keeps every step within the limit on TPOT", count(chunk))
-        }
-        (Some(limit), None) => format!("; no chunk keeps a step within {}", seconds(limit)),
-        (Some(_), Some(_)) => format!("; steps with a full chunk of {} keep the limit on TPOT already", count(budget)),
-        (None, _) => String::new(),
-    };
-    format!("{verdict} ({interference}){cheaper}")
+        (Some(limit_s), None) => format!("{now}; no chunk keeps every gap within {}.", seconds(limit_s)),
+        (None, _) => format!("{now}."),
+    }
 }
 
 /// Step time by chunk.
@@ -141,18 +212,9 @@ fn chunks(case: &Case<'_>, setting: &Setting<'_>, running: f64) -> Table {
 
 /// The split as an action: whether it is worth doing, and what it would do.
 pub(super) fn split<'a>(case: &Case<'a>, setting: &Setting<'a>) -> Option<(bool, Action)> {
-    let (found, _) = asked(case, setting)?;
-    let unit = f64::from(setting.deployment.ranks().max(1));
-    let rates = format!(
-        "{} against {} req/s per GPU within the limits",
-        digits(found.apart_per_unit / unit),
-        digits(found.together_per_unit / unit)
-    );
-    let (worth, why) = match found.verdict {
-        Verdict::Separate { prefill, decode, .. } => (true, format!("{prefill} replicas for prefill and {decode} for decode: {rates}")),
-        Verdict::StayTogether(reason) => (false, reason.words().to_string()),
-        Verdict::CannotTell => (false, "the speed of the link is not known".into()),
-    };
+    let asked = asked(case, setting)?;
+    let worth = matches!(asked.answer.verdict, Verdict::Separate { .. }) && !asked.is_better_whole();
+    let why = asked.words().trim_start_matches("do not: ").to_string();
     let action = Action {
         id: "disaggregation".into(),
         step: STEP.into(),

@@ -46,7 +46,7 @@ pub(super) fn levers<'a>(_: &Case<'a>, setting: &Setting<'a>) -> Vec<Candidate<'
 }
 
 /// Smaller formats of the weights that the device computes with or widens.
-fn formats<'a>(setting: &Setting<'a>) -> Vec<Candidate<'a>> {
+pub(super) fn formats<'a>(setting: &Setting<'a>) -> Vec<Candidate<'a>> {
     let deployment = setting.deployment;
     let gpu = deployment.gpu;
     let mut formats = Vec::new();
@@ -167,17 +167,17 @@ fn footprint(case: &Case<'_>, setting: &Setting<'_>) -> StepAnswer {
 fn sentence(case: &Case<'_>, setting: &Setting<'_>, now: &Operating, demand: Option<f64>) -> String {
     let weights = setting.deployment.weight_bytes_per_rank() / setting.deployment.gpu.memory_bytes as f64;
     let room = format!(
-        "weights take {} of each GPU; the KV cache holds {} tokens, {} of this workload",
+        "weights {} of each GPU, {} KV tokens: {} fit",
         percent(weights),
         count(now.kv_tokens.mid),
         plural(now.requests_fit, "request")
     );
-    let given = if case.start == *setting { String::new() } else { format!("does not run as given; with {}: ", setting.layout()) };
+    let given = if case.start == *setting { String::new() } else { format!("with {}: ", setting.layout()) };
     match demand {
         Some(demand) if demand > now.requests_fit => {
-            format!("{given}{room}, and {} are in flight at this rate: it does not fit", digits(demand))
+            format!("{given}{room}, {} would be in flight: too few", digits(demand))
         }
-        Some(demand) => format!("{given}{room}, {} in flight at this rate", digits(demand)),
+        Some(demand) => format!("{given}{room}, {} in flight", digits(demand)),
         None => format!("{given}{room}"),
     }
 }

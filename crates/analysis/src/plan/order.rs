@@ -8,6 +8,7 @@ use model::deployment::{Deployment, Unpredictable};
 use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Action, Kept, PlanStatus, PlanVerdict};
 use super::input::Objective;
+use super::memory_footprint::formats;
 use super::operating::{Operating, with_goodput};
 use super::sizing::widened;
 use super::{STEPS, disaggregation, fragmentation, speculation};
@@ -90,7 +91,7 @@ fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, id
     let cheapest = |list: &[(Candidate<'a>, Operating, f64)], keeps: bool| {
         list.iter()
             .filter(|(candidate, found, _)| if keeps { found.kept >= Kept::Likely } else { candidate.effort != Effort::FourBits })
-            .min_by(|a, b| a.0.effort.cmp(&b.0.effort).then(b.2.total_cmp(&a.2)))
+            .min_by(|a, b| a.0.effort.cmp(&b.0.effort).then(a.1.gpu_count.cmp(&b.1.gpu_count)).then(b.2.total_cmp(&a.2)))
             .map(|(candidate, found, _)| (candidate.clone(), found.clone()))
     };
     let seeks = case.slo().is_set() || current.is_none_or(|current| current.kept == Kept::No);
@@ -107,8 +108,14 @@ fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, id
     if !(seeks && missed) {
         return None;
     }
-    let wider = tried(widened(case, last));
-    cheapest(&wider, true).or_else(|| cheapest(&own, true))
+    // More devices in the formats there are, before more of them in smaller ones.
+    let smaller = |four_bits: bool| formats(last).into_iter().filter(move |format| (format.effort == Effort::FourBits) == four_bits);
+    let stages = [
+        widened(last),
+        smaller(false).flat_map(|format| widened(&format.setting)).collect(),
+        smaller(true).flat_map(|format| widened(&format.setting)).collect(),
+    ];
+    stages.into_iter().find_map(|stage| cheapest(&tried(stage), true)).or_else(|| cheapest(&own, true))
 }
 
 /// How many times better, by what is wanted: towards the limits while they are missed, then the objective.
@@ -144,7 +151,7 @@ fn why(case: &Case<'_>, before: Option<&Operating>, after: &Operating) -> String
         return if case.slo().is_set() { "it keeps the limits".into() } else { "it keeps the load below saturation".into() };
     }
     if before.kept == Kept::No {
-        return "the cheapest step towards the limits".into();
+        return "towards the limits".into();
     }
     match case.input.objective {
         Objective::Throughput => format!("{}x the tokens per GPU that can be served", digits(per_gpu(case, after) / per_gpu(case, before))),
@@ -170,15 +177,15 @@ fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[
     let mut rejected = Vec::new();
     for candidate in candidates(case, last, ids) {
         let Ok(found) = case.operate(&candidate.setting) else { continue };
-        if let Some(why) = why_not(case, current, &found) {
-            rejected.push(action(case, &candidate, Some(current), Some(&found), why));
-        }
+        let why = why_not(case, current, &found).to_string();
+        rejected.push(action(case, &candidate, Some(current), Some(&found), why));
     }
-    if let Some(candidate) = widened(case, last).into_iter().next()
+    if let Some(candidate) = widened(last).into_iter().next()
+        && case.offered.rate_per_s.is_some()
         && current.kept >= Kept::Likely
         && let Ok(found) = case.operate(&candidate.setting)
     {
-        rejected.push(action(case, &candidate, Some(current), Some(&found), "the limits are kept without them".into()));
+        rejected.push(action(case, &candidate, Some(current), Some(&found), "not needed at this load".into()));
     }
     rejected.extend(speculation::against(case, last));
     rejected.extend(fragmentation::against(case));
@@ -190,31 +197,42 @@ fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[
             false => rejected.push(split),
         }
     }
+    rejected.sort_by_key(|action| vanity(&action.id));
     (extra, rejected)
 }
 
-/// Why a lever is not worth it.
-fn why_not(case: &Case<'_>, current: &Operating, found: &Operating) -> Option<String> {
+/// Why a lever is not worth it; what it would change stands in its predictions.
+fn why_not(case: &Case<'_>, current: &Operating, found: &Operating) -> &'static str {
     let (tpot, served) = (found.tpot_s.mid / current.tpot_s.mid, found.capacity_per_s.mid / current.capacity_per_s.mid);
-    let effect = format!("TPOT {} -> {}, could serve {}", seconds(current.tpot_s.mid), seconds(found.tpot_s.mid), signed(served - 1.0));
     let small = (tpot - 1.0).abs() < 0.05 && (served - 1.0).abs() < 0.05;
-    Some(if small {
-        format!("changes next to nothing ({effect})")
+    if small {
+        "changes next to nothing"
     } else if found.kept < current.kept {
-        format!("breaks what is kept now ({effect})")
+        "breaks what is kept now"
     } else if tpot > 1.05 && served < 1.05 {
-        format!("slower ({effect})")
-    } else if served < 0.95 {
-        format!("serves less ({effect})")
+        "slower"
+    } else if served < 0.95 && (tpot > 0.95 || current.kept == Kept::No) {
+        "serves less"
     } else if current.kept >= Kept::Likely && case.slo().is_set() && case.input.objective == Objective::Latency {
-        format!("not needed: the limits are kept without it ({effect})")
+        "not needed, the limits are kept without it"
+    } else if current.kept == Kept::No {
+        "does not bring the limits into reach"
     } else {
-        format!("gains less than what was chosen ({effect})")
-    })
+        "gains less than 10 %, or less than what was chosen"
+    }
 }
 
-fn signed(share: f64) -> String {
-    if share >= 0.0 { format!("+{}", percent(share)) } else { format!("-{}", percent(-share)) }
+/// Rank in the list of what not to do: what is built in vain most often comes first.
+fn vanity(id: &str) -> u8 {
+    match id {
+        "disaggregation" => 0,
+        "speculation" => 1,
+        _ if id.starts_with("devices") => 2,
+        _ if id.starts_with("weights") => 3,
+        "kv_fp8" => 4,
+        "block_size" => 6,
+        _ => 5,
+    }
 }
 
 /// The answer in a sentence.
@@ -232,9 +250,13 @@ pub(super) fn verdict(case: &Case<'_>, ordered: &Ordered<'_>, out_of_reach: Opti
         };
     };
     let what: Vec<&str> = ordered.chosen.iter().filter(|action| action.after.is_some()).map(|action| action.what.as_str()).collect();
-    let plan = if what.is_empty() { "nothing tried here helps".to_string() } else { what.join("; then ") };
-    let unsure =
-        if after.kept == Kept::Likely { ", though not at the bad end of the range: measure before you buy or rely on it" } else { "" };
+    let plan = match what.as_slice() {
+        [] => "nothing tried here helps".to_string(),
+        [one] => (*one).to_string(),
+        [all @ ..] => format!("the {} changes below", all.len()),
+    };
+    let keeps = if what.len() > 1 { "keep" } else { "keeps" };
+    let unsure = if after.kept == Kept::Likely { " (not at the bad end of the range: measure first)" } else { "" };
     let started = ordered.now.is_ok();
     let (status, sentence) = if after.kept == Kept::No {
         let reason = out_of_reach.map_or_else(String::new, |why| format!(" {why}"));
@@ -245,7 +267,7 @@ pub(super) fn verdict(case: &Case<'_>, ordered: &Ordered<'_>, out_of_reach: Opti
         (PlanStatus::KeptNow, format!("The limits are kept as it is{unsure}: {now}{gains}"))
     } else if case.slo().is_set() {
         let given = if started { "misses the limits" } else { "does not run" };
-        (PlanStatus::KeptAfter, format!("As given it {given}: {now}. {} keeps them{unsure}: {}", capital(&plan), figures(case, after)))
+        (PlanStatus::KeptAfter, format!("As given it {given}: {now}. {} {keeps} them{unsure}: {}", capital(&plan), figures(case, after)))
     } else {
         let gains = if what.is_empty() {
             "nothing tried here gains 10 %".to_string()
@@ -260,19 +282,28 @@ pub(super) fn verdict(case: &Case<'_>, ordered: &Ordered<'_>, out_of_reach: Opti
 
 /// TPOT, TTFT and load in a line.
 fn figures(case: &Case<'_>, found: &Operating) -> String {
-    let tpot = format!("TPOT {} ({}..{})", seconds(found.tpot_s.mid), seconds(found.tpot_s.lo), seconds(found.tpot_s.hi));
+    let tpot = format!("TPOT {} ({})", seconds(found.tpot_s.mid), span(found.tpot_s.lo, found.tpot_s.hi));
     match (found.utilization, found.ttft_asked_s) {
         (Some(load), Some(ttft)) => {
             let statistic = case.slo().ttft.map_or_else(|| "p99".into(), |(statistic, _)| statistic.words());
             format!("{tpot}, TTFT {statistic} {}, {} of what it can serve", seconds(ttft.mid), percent(load.mid))
         }
         (Some(load), None) => format!(
-            "saturated: {} req/s asked, about {} can be served ({} of it), so waits have no number",
+            "saturated: {} req/s asked, about {} can be served ({}), so waits have no number",
             digits(case.offered.rate_per_s.unwrap_or(0.0)),
             digits(found.capacity_per_s.mid),
             percent(load.mid)
         ),
         (None, _) => format!("{tpot}, {} tokens/s", digits(found.tokens_per_s.mid)),
+    }
+}
+
+/// A low and a high time, the unit once where both have the same.
+fn span(low_s: f64, high_s: f64) -> String {
+    let (low, high) = (seconds(low_s), seconds(high_s));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}..{high}"),
+        _ => format!("{low}..{high}"),
     }
 }
 

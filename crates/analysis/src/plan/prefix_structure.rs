@@ -11,7 +11,7 @@ use model::roofline::prefill_flops;
 use self::breaks::{Breaks, breaks};
 use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Figure, StepAnswer, StepVerdict, Table};
-use crate::words::{count, percent, seconds};
+use crate::words::{percent, seconds};
 
 const STEP: &str = "prefix_structure";
 
@@ -41,10 +41,12 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     if !case.offered.has_blocks() {
         return StepAnswer {
             verdict: StepVerdict::CannotTell,
-            answer:
-                "not known: lengths do not say what prompts share. Give a trace with block hashes (--workload FILE, Mooncake or Bailian \
-                     schema), or read the engine's own counters: inferoscope diagnose http://HOST:8000/metrics shows the hit rate"
+            answer: "not known from lengths: it takes block hashes or hit counters".into(),
+            notes: vec![
+                "Give a trace with block hashes (--workload FILE in the Mooncake or Bailian schema), or read what a running engine counts: \
+                 inferoscope diagnose http://HOST:8000/metrics shows its hit rate and whether reuse is missed."
                     .into(),
+            ],
             ..StepAnswer::default()
         };
     }
@@ -136,20 +138,24 @@ fn early_breaks(case: &Case<'_>, found: &Breaks, answer: &mut StepAnswer) -> Opt
     let mut table = Table::new("Where shared prefixes break", &[("shared tokens up to", "token"), ("requests", "ratio")]);
     table.rows = found.histogram.iter().map(|(tokens, share)| vec![(*tokens).into(), (*share).into()]).collect();
     answer.tables.push(table);
-    // Something in front of the common part (a date, a user's name, a request id) is the usual cause.
+    answer.figures.push(Figure::new("requests that break within a tenth of their prompt", found.early_frac, "ratio"));
     if found.early_frac < 0.1 || found.later_share < 0.1 {
         return None;
     }
+    // What varies in front of the common part (a date, a user's name, a request id) is the usual cause.
+    let (prompt, model) = (case.offered.prompt_tokens, case.input.model);
     let more = found.early_frac * found.later_share;
-    let note = format!(
-        "{} of requests break within the first block although others share {} of their prompt. If their variable part stood last, \
-         up to {} more of all prompt tokens would be found (an upper estimate: chained hashes do not show text behind the break).",
+    let saved =
+        1.0 - prefill_flops(model, prompt * (1.0 - found.later_share), prompt * found.later_share) / prefill_flops(model, prompt, 0.0);
+    answer.notes.push(format!(
+        "{} of requests break within the first tenth of their prompt, the others share {} of theirs. If that is a date, a name or an id in \
+         front of common text, putting it last would find up to {} more of all prompt tokens and save up to {} of the arithmetic of each such \
+         prompt. Both are upper estimates: chained hashes do not show text behind the break, and new conversations break early by nature.",
         percent(found.early_frac),
         percent(found.later_share),
-        percent(more)
-    );
-    answer.notes.push(note);
+        percent(more),
+        percent(saved)
+    ));
     answer.figures.push(Figure::new("more found if early breaks shared like the rest, at most", more, "ratio"));
-    let tokens = count(case.offered.prompt_tokens * found.later_share);
-    Some(format!(". {} break in their first block: put what varies last (up to {tokens} tokens each)", percent(found.early_frac)))
+    Some(format!("; {} of requests break within a tenth of their prompt", percent(found.early_frac)))
 }

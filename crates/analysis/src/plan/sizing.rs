@@ -2,6 +2,7 @@
 
 use model::deployment::{Deployment, Load};
 use model::memory::Dtype;
+use model::models::Kind;
 use model::prediction::{SATURATED, bound};
 use model::roofline;
 
@@ -15,7 +16,7 @@ use crate::words::{plural, seconds};
 const MOST_DEVICES: u32 = 64;
 
 /// More devices: twice to 16 times as many, as wider replicas and as more of them.
-pub(super) fn widened<'a>(_: &Case<'a>, setting: &Setting<'a>) -> Vec<Candidate<'a>> {
+pub(super) fn widened<'a>(setting: &Setting<'a>) -> Vec<Candidate<'a>> {
     let deployment = setting.deployment;
     let mut found = Vec::new();
     for (factor, id) in [(2, "devices_x2"), (4, "devices_x4"), (8, "devices_x8"), (16, "devices_x16")] {
@@ -66,10 +67,14 @@ pub(super) fn smallest<'a>(case: &Case<'a>, ordered: &Ordered<'a>) -> Option<Siz
 fn layouts<'a>(case: &Case<'a>, format: &Setting<'a>, count: u32) -> impl Iterator<Item = Setting<'a>> {
     let heads = case.input.model.heads;
     let base = *format;
+    let ranks = count.min(8);
+    let shared = (case.input.model.kind() == Kind::Latent && ranks > 1)
+        .then(|| base.with(Deployment { tensor: 1, attention_dp: ranks, replicas: count / ranks, kv_tokens: None, ..base.deployment }));
     [8, 4, 2, 1]
         .into_iter()
         .filter(move |tensor| count.is_multiple_of(*tensor) && heads.is_multiple_of(*tensor))
         .map(move |tensor| base.with(Deployment { tensor, replicas: count / tensor, attention_dp: 1, kv_tokens: None, ..base.deployment }))
+        .chain(shared)
 }
 
 /// How a setting runs if it keeps the limits; those that cannot are dropped before they are rehearsed.

@@ -13,7 +13,7 @@ use model::speculation::{at_load, best_depth};
 
 use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Action, Figure, StepAnswer, StepVerdict, Table};
-use super::memory_footprint::smaller::family;
+use super::memory_footprint::smaller::{family, generation};
 use crate::words::{count, digits, percent};
 
 const STEP: &str = "speculation";
@@ -42,7 +42,11 @@ fn draft(case: &Case<'_>, setting: &Setting<'_>) -> Draft {
     let sibling = models::all()
         .iter()
         .filter(|model| model.vocab == target.vocab && family(&model.name) == family(&target.name) && model.params <= target.params / 8.0)
-        .min_by(|a, b| a.params.total_cmp(&b.params));
+        .min_by(|a, b| {
+            // A sibling of the same generation first: `Qwen3` before `Qwen2.5`.
+            let other = |model: &ModelShape| generation(&model.name) != generation(&target.name);
+            other(a).cmp(&other(b)).then(a.params.total_cmp(&b.params))
+        });
     let head;
     let (name, shape, shares_tables) = match sibling {
         Some(shape) => (shape.name.clone(), shape, false),
@@ -145,38 +149,26 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
         answer.figures.push(Figure::new(format!("acceptance from which {DRAFTS} drafts pay at this load"), break_even, "ratio"));
     }
     let pays = found.break_even.map_or_else(
-        || format!("at this load ({} in flight) {DRAFTS} drafts of {} pay at no acceptance", digits(now.running), draft.name),
-        |at| {
-            format!(
-                "at this load ({} in flight) {DRAFTS} drafts of {} pay from an acceptance of {}",
-                digits(now.running),
-                draft.name,
-                percent(at)
-            )
-        },
+        || format!("{DRAFTS} drafts of {} lose at any acceptance", draft.name),
+        |at| format!("{DRAFTS} drafts of {} pay from {} accepted", draft.name, percent(at)),
     );
-    let turns = found
-        .loses_from
-        .map_or_else(String::new, |batch| format!("; at 70 % accepted it turns into a loss from {} in flight", count(batch)));
-    let takes = format!("the draft takes {} of the KV cache", percent(lost.max(0.0)));
-    (answer.verdict, answer.answer) = match rate {
-        None => (
-            if found.break_even.is_none() { StepVerdict::DoNot } else { StepVerdict::CannotTell },
-            format!("{pays}{turns}; {takes}. No gain is predicted without a measured acceptance (set --acceptance; engines export it)"),
-        ),
-        Some(rate) => {
-            let gain = levers(case, &plain)
-                .first()
-                .and_then(|candidate| case.operate(&candidate.setting).ok())
-                .map(|with| now.tpot_s.mid / with.tpot_s.mid);
-            match gain {
-                Some(gain) if gain > 1.05 => (
-                    StepVerdict::Do,
-                    format!("{pays}; with {} accepted it is {}x as fast per token{turns}; {takes}", percent(rate), digits(gain)),
-                ),
-                _ => (StepVerdict::DoNot, format!("{pays}; with {} accepted it gains nothing at this load{turns}; {takes}", percent(rate))),
-            }
+    if case.input.acceptance.is_none() {
+        answer.notes.push("No gain is predicted without a measured acceptance; engines export it, and it depends on your text.".into());
+    }
+    if let Some(batch) = found.loses_from {
+        answer.notes.push(format!("With 70 % accepted, {DRAFTS} drafts turn into a loss from {} requests in flight.", count(batch)));
+    }
+    let speed = |rate: f64| {
+        let with = case.operate(&levers(case, &plain).first()?.setting).ok()?;
+        Some((rate, now.tpot_s.mid / with.tpot_s.mid))
+    };
+    (answer.verdict, answer.answer) = match (rate, rate.and_then(speed)) {
+        (None, _) if found.break_even.is_none() => (StepVerdict::DoNot, pays),
+        (None, _) => (StepVerdict::CannotTell, format!("{pays}; not measured (--acceptance)")),
+        (_, Some((rate, gain))) if gain > 1.05 => {
+            (StepVerdict::Do, format!("{pays}; with {} it is {}x as fast per token", percent(rate), digits(gain)))
         }
+        (Some(rate), _) => (StepVerdict::DoNot, format!("{pays}; with {} it gains nothing", percent(rate))),
     };
     answer
 }
@@ -237,8 +229,8 @@ pub(super) fn against<'a>(case: &Case<'a>, setting: &Setting<'a>) -> Option<Acti
     let speculation = Speculation { drafts: DRAFTS, acceptance: 0.7, draft_cost: draft.cost };
     let found = at_load(&setting.deployment, &load, speculation, &case.calibration(setting)).ok()?;
     let why = match found.break_even {
-        Some(at) => format!("not before acceptance is measured: {DRAFTS} drafts lose below {} accepted at this load", percent(at)),
-        None => "it loses at this load whatever is accepted".into(),
+        Some(at) => format!("measure acceptance first, below {} it loses", percent(at)),
+        None => "loses at this load whatever is accepted".into(),
     };
     Some(Action {
         id: "speculation".into(),

@@ -19,6 +19,10 @@ const SIMULATED: usize = 1000;
 /// Prompts that are replayed for the reuse curve; longer recordings are cut here and the answer says so.
 const REPLAYED: usize = 50_000;
 
+/// Share of requests that arrive together with another from which the recording's clock is taken to be coarse: Mooncake's
+/// traces count in steps of three seconds.
+const COARSE_FRAC: f64 = 0.3;
+
 /// Seed of everything made up.
 const SEED: u64 = 1;
 
@@ -28,6 +32,8 @@ pub(super) struct Offered {
     pub(super) workload: Workload,
     /// Whether they were recorded.
     pub(super) is_recorded: bool,
+    /// Whether arrivals of one moment were spread.
+    pub(super) has_coarse_clock: bool,
     /// Where they come from.
     source: String,
     /// Requests per second, nothing offline.
@@ -51,10 +57,13 @@ impl Offered {
         let (workload, is_recorded, source) = match &input.traffic {
             Traffic::Lengths { prompt_tokens, output_tokens } => {
                 let per_s = if let Demand::Rate(rate) = input.demand { rate } else { 1.0 };
-                (alike(*prompt_tokens, *output_tokens, per_s), false, "lengths as given, arrivals at random".to_string())
+                (alike(*prompt_tokens, *output_tokens, per_s), false, "typed lengths".to_string())
             }
             Traffic::Recorded { workload, source } => ((*workload).clone(), true, source.clone()),
         };
+        let tied_frac = if is_recorded { workload.tied_frac() } else { 0.0 };
+        let has_coarse_clock = tied_frac > COARSE_FRAC;
+        let workload = if has_coarse_clock { workload.with_spread_ties() } else { workload };
         let requests = workload.requests();
         let own_rate_per_s = (requests.len().saturating_sub(1)) as f64 / (workload.span_ns().max(1) as f64 / 1e9);
         let rate_per_s = match input.demand {
@@ -66,7 +75,19 @@ impl Offered {
         let outputs = OutputLengths::new(requests.iter().map(|request| request.output_tokens).collect());
         let longest_tokens = requests.iter().map(|request| request.prompt_tokens.saturating_add(request.output_tokens)).max().unwrap_or(1);
         let curves = RefCell::default();
-        Self { workload, is_recorded, source, rate_per_s, own_rate_per_s, prompt_tokens, output_tokens, outputs, longest_tokens, curves }
+        Self {
+            workload,
+            is_recorded,
+            has_coarse_clock,
+            source,
+            rate_per_s,
+            own_rate_per_s,
+            prompt_tokens,
+            output_tokens,
+            outputs,
+            longest_tokens,
+            curves,
+        }
     }
 
     /// The mean request as a load; the concurrency is set by who asks.

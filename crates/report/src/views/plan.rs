@@ -14,7 +14,7 @@ use crate::{clean, figures, phrases};
 pub use markdown::render as render_markdown;
 
 /// Actions against that the first screen shows.
-const AGAINST: usize = 4;
+const AGAINST: usize = 3;
 
 /// A plan on a terminal.
 pub fn render(plan: &Plan, options: TerminalOptions) -> String {
@@ -36,7 +36,7 @@ fn write_first(screen: &mut Screen, plan: &Plan) {
     screen.blank();
     screen.labelled("load", &load(plan), Style::Plain);
     match (&plan.now, &plan.now_refused) {
-        (Some(now), _) => screen.labelled("now", &format!("{}; {}", now.layout, binding(now)), Style::Plain),
+        (Some(now), _) => screen.labelled("now", &now_words(now), Style::Plain),
         (None, Some(why)) => {
             screen.labelled("now", &format!("{}: {}", plan.subject.layout, clean::short(why, phrases::PHRASE_LIMIT)), Style::Plain)
         }
@@ -45,6 +45,7 @@ fn write_first(screen: &mut Screen, plan: &Plan) {
     for (at, action) in plan.first.iter().enumerate() {
         write_action(screen, &format!("do {}", at + 1), action);
     }
+    write_risks(screen, plan);
     write_against(screen, plan);
     if let Some(smallest) = &plan.smallest {
         screen.labelled("needs", &needs(plan, smallest.gpu_count, &smallest.layout), Style::Plain);
@@ -101,15 +102,14 @@ fn load(plan: &Plan) -> String {
     )
 }
 
-/// What binds, and how far from the bound.
-fn binding(now: &Predicted) -> String {
-    format!(
-        "a step is mostly {}; TPOT bound {}; {} tokens of KV, {} fit",
-        now.binding,
-        figures::seconds(now.tpot_bound_s),
-        figures::count(now.kv_tokens.mid.max(0.0) as u64),
-        figures::quantity(now.requests_fit, "request")
-    )
+/// What runs now: layout, what binds, what it could serve and at what price.
+fn now_words(now: &Predicted) -> String {
+    let mut items =
+        vec![now.layout.clone(), format!("mostly {}", now.binding), format!("TPOT bound {}", figures::seconds(now.tpot_bound_s))];
+    items.push(format!("could serve {}", figures::quantity(now.capacity_per_s.mid, "request/s")));
+    items.extend(now.goodput_per_s.map(|goodput| format!("goodput {}", with_range(goodput, "request/s"))));
+    items.extend(now.cost_per_million_tokens.map(|cost| format!("USD {} per million tokens", figures::number(cost.mid))));
+    items.join("; ")
 }
 
 fn write_action(screen: &mut Screen, label: &str, action: &Action) {
@@ -120,33 +120,53 @@ fn write_action(screen: &mut Screen, label: &str, action: &Action) {
         let moved = moved(action.before.as_ref(), after);
         screen.items("", moved.iter().map(String::as_str), "; ");
     }
-    if let Some(risk) = &action.risk {
-        screen.labelled("", &format!("risk: {}", clean::short(risk, phrases::PHRASE_LIMIT)), Style::Faint);
+}
+
+/// Risks of what is to be done, each once.
+fn write_risks(screen: &mut Screen, plan: &Plan) {
+    let mut told: Vec<String> = Vec::new();
+    for risk in plan.first.iter().filter_map(|action| action.risk.as_ref()) {
+        let risk = clean::short(risk, phrases::PHRASE_LIMIT);
+        if !told.contains(&risk) {
+            told.push(risk);
+        }
     }
+    if !told.is_empty() {
+        screen.labelled("risk", &told.join("; "), Style::Plain);
+    }
+}
+
+/// `34.1 ms (18.0..64.4)`.
+fn with_range(value: Ranged, unit: &str) -> String {
+    let mid = figures::quantity(value.mid, unit);
+    if value.low == value.high {
+        return mid;
+    }
+    let range = figures::range([value.low, value.high], unit);
+    let same = mid.split_once(' ').and_then(|(_, unit)| range.strip_suffix(unit)).map(str::trim_end);
+    format!("{mid} ({})", same.unwrap_or(&range))
 }
 
 /// What moves, before and after, with ranges.
 fn moved(before: Option<&Predicted>, after: &Predicted) -> Vec<String> {
     let one = |name: &str, unit: &str, before: Option<Ranged>, after: Option<Ranged>| {
         let after = after?;
-        let range = figures::range([after.low, after.high], unit);
-        let to = format!("{} ({range})", figures::quantity(after.mid, unit));
-        Some(match before {
-            Some(before) => format!("{name} {} -> {to}", figures::quantity(before.mid, unit)),
-            None => format!("{name} {to}"),
-        })
+        let Some(before) = before else { return Some(format!("{name} {}", with_range(after, unit))) };
+        // In one unit, named once.
+        let (from, to) = (figures::quantity(before.mid, unit), figures::quantity(after.mid, unit));
+        let same = from.split_once(' ').zip(to.split_once(' ')).filter(|((_, from), (_, to))| from == to).map(|((number, _), _)| number);
+        Some(format!("{name} {} -> {}", same.unwrap_or(&from), with_range(after, unit)))
     };
     let mut items = Vec::new();
     items.extend(one("TPOT", "s", before.map(|before| before.tpot_s), Some(after.tpot_s)));
-    items.extend(one("TTFT mean", "s", before.and_then(|before| before.ttft_s), after.ttft_s));
-    items.extend(one("could serve", "request/s", before.map(|before| before.capacity_per_s), Some(after.capacity_per_s)));
+    items.extend(one("TTFT", "s", before.and_then(|before| before.ttft_s), after.ttft_s));
+    items.extend(one("up to", "request/s", before.map(|before| before.capacity_per_s), Some(after.capacity_per_s)));
     items.extend(one("goodput", "request/s", before.and_then(|before| before.goodput_per_s), after.goodput_per_s));
     if after.utilization.is_none() {
         items.extend(one("throughput", "token/s", before.map(|before| before.tokens_per_s), Some(after.tokens_per_s)));
     }
     let cost = |predicted: &Predicted| predicted.cost_per_million_tokens;
     items.extend(one("USD per million tokens", "count", before.and_then(cost), cost(after)));
-    items.push(format!("[{}]", after.tier));
     items
 }
 
@@ -177,10 +197,10 @@ fn needs(plan: &Plan, gpu_count: u32, layout: &str) -> String {
 fn short_name(step: &str) -> &str {
     match step {
         "memory_footprint" => "fits",
-        "prefix_structure" => "prefix",
+        "prefix_structure" => "reuse",
         "batching" => "batch",
         "fragmentation" => "pages",
-        "speculation" => "drafts",
+        "speculation" => "draft",
         "disaggregation" => "split",
         other => other,
     }
@@ -198,8 +218,9 @@ fn style(verdict: StepVerdict) -> Style {
 fn trust(plan: &Plan) -> String {
     let tier = plan.now.as_ref().or(plan.after.as_ref()).map_or("bound", |predicted| predicted.tier.as_str());
     let rests = match tier {
-        "ratio" => "your measured TPOT carried over by ratios",
-        _ => "calibrated on published runs, not on yours; ranges hold nine in ten",
+        "ratio" => "ratio to your measured TPOT",
+        "calibrated" => "calibrated on published runs, not on yours",
+        _ => "bounds of the data sheet",
     };
-    format!("{rests}; TTFT and goodput simulated; {} assumptions (--verbose)", plan.assumptions.len())
+    format!("{rests}; TTFT, goodput simulated; --verbose for all")
 }

@@ -34,12 +34,13 @@ pub(super) fn rows<'a>(case: &Case<'a>, setting: &Setting<'a>, row: &mut dyn FnM
     }
 }
 
-/// Models of the same family with at most half the parameters, the largest first.
+/// Models of the same family with at most half the parameters, the same generation and the largest first.
 fn siblings(model: &ModelShape) -> Vec<&'static ModelShape> {
     let family = family(&model.name);
     let mut found: Vec<&ModelShape> =
         models::all().iter().filter(|other| self::family(&other.name) == family && other.params <= model.params / 2.0).collect();
-    found.sort_by(|a, b| b.params.total_cmp(&a.params));
+    let other = |sibling: &ModelShape| generation(&sibling.name) != generation(&model.name);
+    found.sort_by(|a, b| other(a).cmp(&other(b)).then(b.params.total_cmp(&a.params)));
     found.truncate(SHOWN);
     found
 }
@@ -48,4 +49,9 @@ fn siblings(model: &ModelShape) -> Vec<&'static ModelShape> {
 pub(in crate::plan) fn family(name: &str) -> &str {
     let end = name.find(|sign: char| !sign.is_ascii_alphabetic()).unwrap_or(name.len());
     &name[..end]
+}
+
+/// A name up to its first dash: `Qwen3`, `Llama`.
+pub(in crate::plan) fn generation(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
 }

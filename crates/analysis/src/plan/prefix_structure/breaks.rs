@@ -7,6 +7,9 @@ use crate::plan::case::Case;
 /// Requests looked at.
 const LOOKED_AT: usize = 50_000;
 
+/// A prefix that ends within this share of the prompt breaks early.
+const EARLY_FRAC: f64 = 0.1;
+
 /// Where shared prefixes break.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Breaks {
@@ -16,9 +19,10 @@ pub(super) struct Breaks {
     pub(super) shared_tokens_p: [f64; 2],
     /// Shares of requests by shared tokens, at most so many each.
     pub(super) histogram: Vec<(f64, f64)>,
-    /// Share of requests that break within the first block and are not the first of their session or text.
+    /// Share of requests whose shared prefix ends within the first tenth of their prompt, first turns of known
+    /// conversations aside.
     pub(super) early_frac: f64,
-    /// Mean share of its prompt that a request shares, of those that share anything.
+    /// Mean share of its prompt that a request shares, of those that break later.
     pub(super) later_share: f64,
 }
 
@@ -36,11 +40,12 @@ pub(super) fn breaks(case: &Case<'_>) -> Breaks {
         let common = common.min(f64::from(request.prompt_tokens));
         // The first turn of a conversation has nobody to share with; a later one that shares nothing broke early.
         let known = request.session != 0 && !sessions.insert(request.session);
-        if common <= 0.0 {
-            nothing += 1;
+        nothing += usize::from(common <= 0.0);
+        let share = common / f64::from(request.prompt_tokens);
+        if share < EARLY_FRAC {
             early += usize::from(known || request.session == 0 && !seen.is_empty());
         } else {
-            shares.push(common / f64::from(request.prompt_tokens));
+            shares.push(share);
         }
         shared.push(common);
         seen.extend(blocks);

@@ -30,6 +30,9 @@ pub(super) fn write(screen: &mut Screen, plan: &Plan) {
     for action in &plan.not {
         let text = format!("{}: {}", clean::short(&action.what, phrases::PHRASE_LIMIT), clean::short(&action.why, phrases::PHRASE_LIMIT));
         screen.remark(2, &text);
+        if let Some(after) = &action.after {
+            screen.remark(6, &super::moved(action.before.as_ref(), after).join("; "));
+        }
     }
     screen.blank();
     screen.text("Assumed, simulated, read", Style::Strong);
