@@ -87,7 +87,7 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     answer.verdict = StepVerdict::Fine;
     let limit = limit_words(case, within, &now, fit, ranks);
     answer.answer = match gain {
-        Some(gain) => format!("{limit}; continuous batching (the default) is worth {}x over a static batch of {batch:.0}", digits(gain)),
+        Some(gain) => format!("{limit}; continuous batching is worth {}x over static", digits(gain)),
         None => {
             let note = "What continuous batching gains depends on how much answers differ in length, and one length was given: give --workload FILE.";
             answer.notes.push(note.into());

@@ -4,7 +4,7 @@
 //! most deployments; the link it would need and the time to move one KV cache are given either way.
 
 use model::deployment::{Deployment, Load};
-use model::disaggregation::{Answer, LEAST_GAIN, Question, Verdict, answer as ask};
+use model::disaggregation::{Answer, LEAST_GAIN, Question, Reason, Verdict, answer as ask};
 use model::memory::kv_bytes_of_sequence;
 use model::step_time::{Ideal, StepLoad};
 
@@ -96,6 +96,7 @@ impl Asked<'_> {
                     digits(apart / together)
                 )
             }
+            Verdict::StayTogether(Reason::OneUnit) => "do not: one replica cannot be split".into(),
             Verdict::StayTogether(reason) => format!("do not: {}", reason.words()),
             Verdict::CannotTell => "cannot tell without the speed of the link (--link)".into(),
         }
@@ -172,7 +173,7 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
             Verdict::StayTogether(_) => StepVerdict::DoNot,
             Verdict::CannotTell => StepVerdict::CannotTell,
         },
-        answer: format!("{} (prompts take {} of TPOT)", asked.words(), percent(found.interference_frac)),
+        answer: format!("{} ({} of TPOT is prompts)", asked.words(), percent(found.interference_frac)),
         figures,
         tables: vec![chunks(case, setting, now.running)],
         notes,
@@ -214,7 +215,7 @@ fn chunks(case: &Case<'_>, setting: &Setting<'_>, running: f64) -> Table {
 pub(super) fn split<'a>(case: &Case<'a>, setting: &Setting<'a>) -> Option<(bool, Action)> {
     let asked = asked(case, setting)?;
     let worth = matches!(asked.answer.verdict, Verdict::Separate { .. }) && !asked.is_better_whole();
-    let why = asked.words().trim_start_matches("do not: ").to_string();
+    let why = asked.words().trim_start_matches("do not: ").trim_start_matches("worth it: ").to_string();
     let action = Action {
         id: "disaggregation".into(),
         step: STEP.into(),

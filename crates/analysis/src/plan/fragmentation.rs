@@ -53,7 +53,7 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     let gain = contiguous.concurrency_gain(&paged);
     let load = now.load_factor();
     let bound = case.offered.rate_per_s.is_none() || load >= SATURATED;
-    let worth = if bound { "that is throughput here" } else { "nothing waits for room" };
+    let worth = if bound { "throughput here" } else { "not needed here" };
     let mut notes = Vec::new();
     if case.input.max_model_len.is_none() {
         notes.push("Contiguous reservation is for the longest request seen; an engine that accepts longer ones reserves more (set --max-model-len).".into());
@@ -64,7 +64,7 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     StepAnswer {
         verdict: StepVerdict::Fine,
         answer: format!(
-            "pages of {BLOCK} (the default) fill {}, contiguous {}: {}x the requests; {worth}",
+            "pages of {BLOCK} fill {}, contiguous {}: {}x the requests, {worth}",
             percent(paged.used_frac()),
             percent(contiguous.used_frac()),
             digits(gain)

@@ -191,15 +191,14 @@ fn settle(
 fn first_tokens(case: &Case<'_>, setting: &Setting<'_>, rate: f64, found: &mut Operating) {
     let workload = case.offered.at_rate(rate, case.offered.simulated());
     let run = |stretch: f64| rehearse(setting, &workload, case.slo(), case.coefficients(), stretch);
-    let ends = [found.stretch.lo, 1.0, found.stretch.hi].map(run);
-    let [low, mid, high] = &ends;
-    let Some(mid) = mid.as_ref().filter(|mid| !mid.is_saturated) else { return };
+    let Some(mid) = run(1.0).filter(|mid| !mid.is_saturated) else { return };
+    let (low, high) = (run(found.stretch.lo), run(found.stretch.hi));
     let (ttft, tpot) = (case.slo().ttft, case.slo().tpot);
     let asked = ttft.map_or(Statistic::Quantile(0.99), |(statistic, _)| statistic);
     let of = |statistic: Statistic| -> Option<Estimate> {
         let at = |run: &Option<Rehearsed>| run.as_ref().and_then(|run| run.ttft_s(statistic));
         let mid = mid.ttft_s(statistic)?;
-        Some(Estimate { lo: at(low).unwrap_or(mid).min(mid), mid, hi: at(high).unwrap_or(mid).max(mid) })
+        Some(Estimate { lo: at(&low).unwrap_or(mid).min(mid), mid, hi: at(&high).unwrap_or(mid).max(mid) })
     };
     found.ttft_s = of(Statistic::Mean);
     found.ttft_asked_s = of(asked);

@@ -37,10 +37,17 @@ pub(super) struct Ordered<'a> {
 /// Decides.
 pub(super) fn decide<'a>(case: &Case<'a>) -> Ordered<'a> {
     let now = case.operate(&case.start).map(|now| with_goodput(case, &case.start, now));
-    let (mut last, mut current) = (case.start, now.as_ref().ok().cloned());
+    let mut path: Vec<Reached<'a>> = Vec::new();
+    while path.len() < MOST && !is_done(case, reached(&now, &path).1) {
+        let (last, current) = (path.last().map_or(case.start, |step| step.candidate.setting), reached(&now, &path).1);
+        let ids: Vec<&str> = path.iter().map(|step| step.candidate.id).collect();
+        let Some((candidate, found)) = next(case, &last, current, &ids) else { break };
+        path.push(Reached { candidate, found });
+    }
+    shorten(case, &now, &mut path);
     let (mut chosen, mut ids): (Vec<Action>, Vec<&'static str>) = (Vec::new(), Vec::new());
-    while chosen.len() < MOST && !is_done(case, current.as_ref()) {
-        let Some((candidate, found)) = next(case, &last, current.as_ref(), &ids) else { break };
+    let (mut last, mut current) = (case.start, now.as_ref().ok().cloned());
+    for Reached { candidate, found } in path {
         let found = with_goodput(case, &candidate.setting, found);
         chosen.push(action(case, &candidate, current.as_ref(), Some(&found), why(case, current.as_ref(), &found)));
         ids.push(candidate.id);
@@ -53,6 +60,33 @@ pub(super) fn decide<'a>(case: &Case<'a>) -> Ordered<'a> {
         rejected = against;
     }
     Ordered { now, last, after: current, chosen, rejected }
+}
+
+/// A lever that was pulled and how it runs then.
+struct Reached<'a> {
+    candidate: Candidate<'a>,
+    found: Operating,
+}
+
+/// How it runs after a path.
+fn reached<'p>(now: &'p Result<Operating, Unpredictable>, path: &'p [Reached<'_>]) -> (usize, Option<&'p Operating>) {
+    (path.len(), path.last().map(|step| &step.found).or(now.as_ref().ok()))
+}
+
+/// Leaves out what devices alone make unnecessary: the shortest start of the path from which no more of them do.
+fn shorten<'a>(case: &Case<'a>, now: &Result<Operating, Unpredictable>, path: &mut Vec<Reached<'a>>) {
+    let Some(last) = path.last().filter(|step| step.candidate.effort == Effort::Devices && step.found.kept >= Kept::Likely) else { return };
+    let most = last.found.gpu_count;
+    for length in 0..path.len() - 1 {
+        let setting = if length == 0 { case.start } else { path[length - 1].candidate.setting };
+        let before = reached(now, &path[..length]).1;
+        let found = best(&tried(case, before, widened(&setting)), true).filter(|(_, found)| found.gpu_count <= most);
+        if let Some((candidate, found)) = found {
+            path.truncate(length);
+            path.push(Reached { candidate, found });
+            return;
+        }
+    }
 }
 
 /// Whether nothing more is wanted.
@@ -77,32 +111,16 @@ fn contradicts(id: &str, chosen: &[&str]) -> bool {
 
 /// The next lever: the cheapest that keeps the limits by itself, else the cheapest with a material gain, else devices.
 fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, ids: &[&str]) -> Option<(Candidate<'a>, Operating)> {
-    let tried = |candidates: Vec<Candidate<'a>>| -> Vec<(Candidate<'a>, Operating, f64)> {
-        let ran = candidates.into_iter().filter_map(|candidate| case.operate(&candidate.setting).ok().map(|found| (candidate, found)));
-        ran.map(|(candidate, found)| {
-            let gain = gain(case, current, &found);
-            (candidate, found, gain)
-        })
-        .filter(|(.., gain)| *gain >= MATERIAL)
-        .collect()
-    };
-    let own = tried(candidates(case, last, ids));
-    // Among levers of one effort the larger gain; a lever at the edge of accuracy only where it keeps the limits.
-    let cheapest = |list: &[(Candidate<'a>, Operating, f64)], keeps: bool| {
-        list.iter()
-            .filter(|(candidate, found, _)| if keeps { found.kept >= Kept::Likely } else { candidate.effort != Effort::FourBits })
-            .min_by(|a, b| a.0.effort.cmp(&b.0.effort).then(a.1.gpu_count.cmp(&b.1.gpu_count)).then(b.2.total_cmp(&a.2)))
-            .map(|(candidate, found, _)| (candidate.clone(), found.clone()))
-    };
+    let own = tried(case, current, candidates(case, last, ids));
     let seeks = case.slo().is_set() || current.is_none_or(|current| current.kept == Kept::No);
     let missed = current.is_none_or(|current| current.kept == Kept::No);
     if seeks
         && missed
-        && let Some(found) = cheapest(&own, true)
+        && let Some(found) = best(&own, true)
     {
         return Some(found);
     }
-    if let Some(found) = cheapest(&own, false) {
+    if let Some(found) = best(&own, false) {
         return Some(found);
     }
     if !(seeks && missed) {
@@ -115,7 +133,33 @@ fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, id
         smaller(false).flat_map(|format| widened(&format.setting)).collect(),
         smaller(true).flat_map(|format| widened(&format.setting)).collect(),
     ];
-    stages.into_iter().find_map(|stage| cheapest(&tried(stage), true)).or_else(|| cheapest(&own, true))
+    let stages: Vec<Vec<Tried<'a>>> = stages.into_iter().map(|stage| tried(case, current, stage)).collect();
+    let keeping = stages.iter().find_map(|stage| best(stage, true));
+    // Where nothing ran, devices that hold the model are a step even if the limits stay out of reach.
+    keeping.or_else(|| if current.is_none() { stages.iter().find_map(|stage| best(stage, false)) } else { None })
+}
+
+/// A lever, how it runs, and how many times better that is.
+type Tried<'a> = (Candidate<'a>, Operating, f64);
+
+/// Those of the levers that run and gain.
+fn tried<'a>(case: &Case<'a>, current: Option<&Operating>, candidates: Vec<Candidate<'a>>) -> Vec<Tried<'a>> {
+    let ran = candidates.into_iter().filter_map(|candidate| case.operate(&candidate.setting).ok().map(|found| (candidate, found)));
+    ran.map(|(candidate, found)| {
+        let gain = gain(case, current, &found);
+        (candidate, found, gain)
+    })
+    .filter(|(.., gain)| *gain >= MATERIAL)
+    .collect()
+}
+
+/// The cheapest lever, by effort, devices and gain; either of those that keep the limits, or of those that do not touch the
+/// edge of accuracy.
+fn best<'a>(list: &[Tried<'a>], keeps: bool) -> Option<(Candidate<'a>, Operating)> {
+    list.iter()
+        .filter(|(candidate, found, _)| if keeps { found.kept >= Kept::Likely } else { candidate.effort != Effort::FourBits })
+        .min_by(|a, b| a.0.effort.cmp(&b.0.effort).then(a.1.gpu_count.cmp(&b.1.gpu_count)).then(b.2.total_cmp(&a.2)))
+        .map(|(candidate, found, _)| (candidate.clone(), found.clone()))
 }
 
 /// How many times better, by what is wanted: towards the limits while they are missed, then the objective.
@@ -193,7 +237,7 @@ fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[
     if let Some((worth, split)) = disaggregation::split(case, last) {
         match worth {
             true if current.kept == Kept::No || case.input.objective == Objective::Throughput => extra.push(split),
-            true => rejected.push(Action { why: format!("the limits are kept without it; it would serve {}", split.why), ..split }),
+            true => rejected.push(Action { why: format!("the limits are kept without it ({})", split.why), ..split }),
             false => rejected.push(split),
         }
     }
@@ -250,10 +294,10 @@ pub(super) fn verdict(case: &Case<'_>, ordered: &Ordered<'_>, out_of_reach: Opti
         };
     };
     let what: Vec<&str> = ordered.chosen.iter().filter(|action| action.after.is_some()).map(|action| action.what.as_str()).collect();
-    let plan = match what.as_slice() {
-        [] => "nothing tried here helps".to_string(),
-        [one] => (*one).to_string(),
-        [all @ ..] => format!("the {} changes below", all.len()),
+    let plan = match what.len() {
+        0 => "nothing tried here helps".to_string(),
+        1 => "one change".to_string(),
+        count => format!("{count} changes"),
     };
     let keeps = if what.len() > 1 { "keep" } else { "keeps" };
     let unsure = if after.kept == Kept::Likely { " (not at the bad end of the range: measure first)" } else { "" };

@@ -52,14 +52,20 @@ pub(super) fn smallest<'a>(case: &Case<'a>, ordered: &Ordered<'a>) -> Option<Siz
     if ordered.last.deployment.weights != case.start.deployment.weights || ordered.last.deployment.kv != case.start.deployment.kv {
         formats.push(ordered.last);
     }
-    let counts = (0..=6).map(|power| 1u32 << power).filter(|count| *count <= MOST_DEVICES);
-    counts.flat_map(|count| formats.iter().map(move |format| (count, format))).find_map(|(count, format)| {
+    // What the plan ends with counts too, drafts and all.
+    let planned = ordered.after.as_ref().filter(|after| after.kept >= Kept::Likely);
+    let most = planned.map_or(MOST_DEVICES, |after| after.gpu_count);
+    let counts = (0..=6).map(|power| 1u32 << power).filter(|count| *count <= most);
+    let found = counts.flat_map(|count| formats.iter().map(move |format| (count, format))).find_map(|(count, format)| {
         let mut fitting: Vec<(Setting<'a>, Operating)> =
             layouts(case, format, count).filter_map(|setting| kept(case, &setting).map(|found| (setting, found))).collect();
         fitting.sort_by(|a, b| b.1.kept.cmp(&a.1.kept).then(a.1.tpot_s.mid.total_cmp(&b.1.tpot_s.mid)));
         let (setting, found) = fitting.into_iter().next()?;
         let found = with_goodput(case, &setting, found);
         Some(Sizing { gpu_count: count, layout: setting.layout(), predicted: found.document(case) })
+    });
+    found.or_else(|| {
+        planned.map(|after| Sizing { gpu_count: after.gpu_count, layout: after.layout.clone(), predicted: after.document(case) })
     })
 }
 

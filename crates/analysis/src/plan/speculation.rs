@@ -52,7 +52,7 @@ fn draft(case: &Case<'_>, setting: &Setting<'_>) -> Draft {
         Some(shape) => (shape.name.clone(), shape, false),
         None => {
             head = one_layer(target);
-            ("a head of one layer".to_string(), &head, true)
+            ("a one-layer head".to_string(), &head, true)
         }
     };
     let parts = shape.param_parts();
@@ -153,7 +153,9 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
         |at| format!("{DRAFTS} drafts of {} pay from {} accepted", draft.name, percent(at)),
     );
     if case.input.acceptance.is_none() {
-        answer.notes.push("No gain is predicted without a measured acceptance; engines export it, and it depends on your text.".into());
+        answer.notes.push(
+            "No gain is predicted without a measured acceptance (set --acceptance); engines export it, and it depends on your text.".into(),
+        );
     }
     if let Some(batch) = found.loses_from {
         answer.notes.push(format!("With 70 % accepted, {DRAFTS} drafts turn into a loss from {} requests in flight.", count(batch)));
@@ -164,7 +166,7 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     };
     (answer.verdict, answer.answer) = match (rate, rate.and_then(speed)) {
         (None, _) if found.break_even.is_none() => (StepVerdict::DoNot, pays),
-        (None, _) => (StepVerdict::CannotTell, format!("{pays}; not measured (--acceptance)")),
+        (None, _) => (StepVerdict::CannotTell, format!("{pays}; none measured")),
         (_, Some((rate, gain))) if gain > 1.05 => {
             (StepVerdict::Do, format!("{pays}; with {} it is {}x as fast per token", percent(rate), digits(gain)))
         }

@@ -219,8 +219,8 @@ fn trust(plan: &Plan) -> String {
     let tier = plan.now.as_ref().or(plan.after.as_ref()).map_or("bound", |predicted| predicted.tier.as_str());
     let rests = match tier {
         "ratio" => "ratio to your measured TPOT",
-        "calibrated" => "calibrated on published runs, not on yours",
+        "calibrated" => "calibrated on published runs",
         _ => "bounds of the data sheet",
     };
-    format!("{rests}; TTFT, goodput simulated; --verbose for all")
+    format!("{rests}; TTFT, goodput simulated; more: --verbose")
 }
