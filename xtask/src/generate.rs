@@ -28,6 +28,7 @@ fn pages() -> anyhow::Result<Pages> {
     pages.insert("docs/signals.md".into(), signal_page::render());
     pages.insert("docs/report.schema.json".into(), report::views::json::schema());
     pages.insert("docs/verify.schema.json".into(), report::views::json::verification_schema());
+    pages.insert("docs/plan.schema.json".into(), report::views::json::plan_schema());
     pages.insert("docs/validation.md".into(), validation_page::render(&root())?);
     check_pages::render(&mut pages);
     pages.insert("README.md".into(), readme::render()?);

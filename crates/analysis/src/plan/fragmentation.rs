@@ -52,7 +52,9 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
     }
     let gain = contiguous.concurrency_gain(&paged);
     let load = now.load_factor();
-    let bound = case.offered.rate_per_s.is_none() || load >= SATURATED;
+    // Where seats hold requests out, more room for them changes nothing.
+    let seats = setting.deployment.max_num_seqs * setting.attention_ranks();
+    let bound = now.requests_fit < seats - 0.5 && (case.offered.rate_per_s.is_none() || load >= SATURATED);
     let worth = if bound { "throughput here" } else { "not needed here" };
     let mut notes = Vec::new();
     if case.input.max_model_len.is_none() {

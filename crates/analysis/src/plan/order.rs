@@ -127,12 +127,11 @@ fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, id
         return None;
     }
     // More devices in the formats there are, before more of them in smaller ones.
-    let smaller = |four_bits: bool| formats(last).into_iter().filter(move |format| (format.effort == Effort::FourBits) == four_bits);
-    let stages = [
-        widened(last),
-        smaller(false).flat_map(|format| widened(&format.setting)).collect(),
-        smaller(true).flat_map(|format| widened(&format.setting)).collect(),
-    ];
+    let smaller = |four_bits: bool| -> Vec<Candidate<'a>> {
+        let formats = formats(last).into_iter().filter(|format| (format.effort == Effort::FourBits) == four_bits);
+        formats.flat_map(|format| widened(&format.setting).into_iter().map(move |wider| Candidate { risk: format.risk, ..wider })).collect()
+    };
+    let stages = [widened(last), smaller(false), smaller(true)];
     let stages: Vec<Vec<Tried<'a>>> = stages.into_iter().map(|stage| tried(case, current, stage)).collect();
     let keeping = stages.iter().find_map(|stage| best(stage, true));
     // Where nothing ran, devices that hold the model are a step even if the limits stay out of reach.

@@ -8,6 +8,7 @@ use model::roofline;
 
 use super::case::{Candidate, Case, Effort, Setting, widest};
 use super::document::{Kept, Sizing};
+use super::memory_footprint::formats as formats_of;
 use super::operating::{Operating, with_goodput};
 use super::order::{Ordered, more_replicas};
 use crate::words::{plural, seconds};
@@ -42,7 +43,7 @@ pub(super) fn widened<'a>(setting: &Setting<'a>) -> Vec<Candidate<'a>> {
     found
 }
 
-/// The smallest number of devices that keeps the limits in the formats of the plan, or in those given if they keep them too.
+/// The smallest number of devices that keeps the limits, in the formats given, those of the plan, or 8-bit weights.
 /// Nothing without limits or a rate.
 pub(super) fn smallest<'a>(case: &Case<'a>, ordered: &Ordered<'a>) -> Option<Sizing> {
     if !case.slo().is_set() || case.offered.rate_per_s.is_none() {
@@ -52,6 +53,8 @@ pub(super) fn smallest<'a>(case: &Case<'a>, ordered: &Ordered<'a>) -> Option<Siz
     if ordered.last.deployment.weights != case.start.deployment.weights || ordered.last.deployment.kv != case.start.deployment.kv {
         formats.push(ordered.last);
     }
+    // An 8-bit checkpoint often halves the devices; 4 bits are not suggested for that.
+    formats.extend(formats_of(&case.start).into_iter().filter(|format| format.effort != Effort::FourBits).map(|format| format.setting));
     // What the plan ends with counts too, drafts and all.
     let planned = ordered.after.as_ref().filter(|after| after.kept >= Kept::Likely);
     let most = planned.map_or(MOST_DEVICES, |after| after.gpu_count);

@@ -13,8 +13,11 @@ use crate::{clean, figures, phrases};
 
 pub use markdown::render as render_markdown;
 
-/// Actions against that the first screen shows.
-const AGAINST: usize = 3;
+/// Most actions of both kinds that the first screen shows, so that it stays one.
+const ACTIONS: usize = 5;
+
+/// Fewest of those against.
+const AGAINST: usize = 2;
 
 /// A plan on a terminal.
 pub fn render(plan: &Plan, options: TerminalOptions) -> String {
@@ -171,11 +174,12 @@ fn moved(before: Option<&Predicted>, after: &Predicted) -> Vec<String> {
 }
 
 fn write_against(screen: &mut Screen, plan: &Plan) {
-    for (at, action) in plan.not.iter().take(AGAINST).enumerate() {
+    let shown = ACTIONS.saturating_sub(plan.first.len()).clamp(AGAINST, AGAINST + 1);
+    for (at, action) in plan.not.iter().take(shown).enumerate() {
         let text = format!("{}: {}", clean::short(&action.what, phrases::PHRASE_LIMIT), clean::short(&action.why, phrases::PHRASE_LIMIT));
         screen.labelled(if at == 0 { "do not" } else { "" }, &text, Style::Plain);
     }
-    let more = plan.not.len().saturating_sub(AGAINST);
+    let more = plan.not.len().saturating_sub(shown);
     if more > 0 {
         screen.labelled("", &format!("and {more} more (--verbose)"), Style::Faint);
     }
