@@ -79,34 +79,34 @@ pub(super) fn answer<'a>(case: &Case<'a>, setting: &Setting<'a>) -> StepAnswer {
             .notes
             .push("At these context lengths reading the KV cache always outweighs arithmetic: no batch is compute bound.".into()),
     }
-    let within = case.tpot_limit_s().map(|limit_s| batch_within(case, setting, limit_s));
-    if let Some(Some(batch)) = within {
+    let within = case.tpot_limit_s().map(|limit_s| batch_within(case, setting, limit_s).unwrap_or(0.0));
+    if let Some(batch) = within.filter(|batch| *batch >= 1.0) {
         answer.figures.push(Figure::new("largest batch per replica within the limit on TPOT", batch.floor(), "request"));
     }
     answer.tables.push(table(case, setting, fit));
     answer.verdict = StepVerdict::Fine;
     let limit = limit_words(case, within, &now, fit, ranks);
-    answer.answer = match gain {
-        Some(gain) => format!("{limit}; continuous batching is worth {}x over static", digits(gain)),
-        None => {
-            let note = "What continuous batching gains depends on how much answers differ in length, and one length was given: give --workload FILE.";
-            answer.notes.push(note.into());
-            limit
-        }
+    answer.answer = if let Some(gain) = gain {
+        format!("{limit}; continuous batching is worth {}x over static", digits(gain))
+    } else {
+        let note =
+            "What continuous batching gains depends on how much answers differ in length, and one length was given: give --workload FILE.";
+        answer.notes.push(note.into());
+        limit
     };
     answer
 }
 
-/// What the limit on the time per token allows.
-fn limit_words(case: &Case<'_>, within: Option<Option<f64>>, now: &Operating, fit: f64, ranks: f64) -> String {
+/// What the limit on the time per token allows: `within` is the batch, 0 for none.
+fn limit_words(case: &Case<'_>, within: Option<f64>, now: &Operating, fit: f64, ranks: f64) -> String {
     let running = now.running / ranks;
     match within {
         None => format!("{} of {:.0} seats run", digits(running.min(fit)), fit.floor()),
-        Some(None) => "no batch keeps the limit on TPOT, not even a single request".into(),
-        Some(Some(batch)) if batch >= fit * 0.999 => {
+        Some(batch) if batch < 1.0 => "no batch keeps the limit on TPOT, not even a single request".into(),
+        Some(batch) if batch >= fit * 0.999 => {
             format!("the TPOT limit allows all {} that fit per replica", plural(fit.floor(), "request"))
         }
-        Some(Some(batch)) => {
+        Some(batch) => {
             let then = match case.offered.rate_per_s {
                 Some(_) if running > batch => format!("this load runs {}", digits(running)),
                 Some(_) => format!("{} run at this load", digits(running)),

@@ -169,47 +169,47 @@ pub enum PlanError {
     },
 }
 
-fn number(field: &'static str, valid: bool, expected: &'static str, found: impl ToString) -> Result<(), PlanError> {
+fn number(field: &'static str, valid: bool, expected: &'static str, found: &impl ToString) -> Result<(), PlanError> {
     if valid { Ok(()) } else { Err(PlanError::Number { field, expected, found: found.to_string() }) }
 }
 
 impl PlanInput<'_> {
     /// Refuses what cannot be planned with, naming the first field.
     pub(super) fn check(&self) -> Result<(), PlanError> {
-        number("gpu_count", (1..=1024).contains(&self.gpu_count), "from 1 to 1024", self.gpu_count)?;
+        number("gpu_count", (1..=1024).contains(&self.gpu_count), "from 1 to 1024", &self.gpu_count)?;
         if let Some(tensor) = self.tensor {
             let divides = tensor > 0 && self.gpu_count.is_multiple_of(tensor);
-            number("tensor", divides, "a divisor of the number of devices", tensor)?;
-            number("tensor", self.model.heads.is_multiple_of(tensor), "a divisor of the model's query heads", tensor)?;
+            number("tensor", divides, "a divisor of the number of devices", &tensor)?;
+            number("tensor", self.model.heads.is_multiple_of(tensor), "a divisor of the model's query heads", &tensor)?;
         }
         for (field, value) in [("max_num_seqs", self.max_num_seqs), ("max_batched_tokens", self.max_batched_tokens)] {
-            number(field, value.is_none_or(|value| (1..=1 << 20).contains(&value)), "from 1 to 1048576", value.unwrap_or(0))?;
+            number(field, value.is_none_or(|value| (1..=1 << 20).contains(&value)), "from 1 to 1048576", &value.unwrap_or(0))?;
         }
         let usable = |value: Option<f64>, most: f64| value.is_none_or(|value| value > 0.0 && value <= most);
-        number("weight_bytes", usable(self.weight_bytes, 1e14), "above 0 and at most 1e14", self.weight_bytes.unwrap_or(0.0))?;
-        number("kv_tokens", usable(self.kv_tokens, 1e12), "above 0 and at most 1e12", self.kv_tokens.unwrap_or(0.0))?;
-        number("price", usable(self.price_per_gpu_h, 1e6), "above 0 and at most 1e6", self.price_per_gpu_h.unwrap_or(0.0))?;
-        number("link", usable(self.link_bytes_per_s, 1e13), "above 0 and at most 1e13", self.link_bytes_per_s.unwrap_or(0.0))?;
-        number("measured_tpot", usable(self.measured_tpot_s, 1e3), "above 0 and at most 1000 s", self.measured_tpot_s.unwrap_or(0.0))?;
+        number("weight_bytes", usable(self.weight_bytes, 1e14), "above 0 and at most 1e14", &self.weight_bytes.unwrap_or(0.0))?;
+        number("kv_tokens", usable(self.kv_tokens, 1e12), "above 0 and at most 1e12", &self.kv_tokens.unwrap_or(0.0))?;
+        number("price", usable(self.price_per_gpu_h, 1e6), "above 0 and at most 1e6", &self.price_per_gpu_h.unwrap_or(0.0))?;
+        number("link", usable(self.link_bytes_per_s, 1e13), "above 0 and at most 1e13", &self.link_bytes_per_s.unwrap_or(0.0))?;
+        number("measured_tpot", usable(self.measured_tpot_s, 1e3), "above 0 and at most 1000 s", &self.measured_tpot_s.unwrap_or(0.0))?;
         if let Some(Acceptance { rate }) = self.acceptance {
-            number("acceptance", (0.0..=1.0).contains(&rate), "from 0 to 1", rate)?;
+            number("acceptance", (0.0..=1.0).contains(&rate), "from 0 to 1", &rate)?;
         }
         self.check_traffic()?;
         for (field, limit) in [("slo.ttft", self.slo.ttft), ("slo.tpot", self.slo.tpot)] {
-            number(field, usable(limit.map(|(_, s)| s), 1e5), "above 0 and at most 100000 s", limit.map_or(0.0, |(_, s)| s))?;
+            number(field, usable(limit.map(|(_, s)| s), 1e5), "above 0 and at most 100000 s", &limit.map_or(0.0, |(_, s)| s))?;
         }
         Ok(())
     }
 
     fn check_traffic(&self) -> Result<(), PlanError> {
         if let Demand::Rate(rate) = self.demand {
-            number("rate", rate > 0.0 && rate <= 1e6, "above 0 and at most 1e6 requests/s", rate)?;
+            number("rate", rate > 0.0 && rate <= 1e6, "above 0 and at most 1e6 requests/s", &rate)?;
         }
         match &self.traffic {
             Traffic::Lengths { prompt_tokens, output_tokens } => {
                 number("prompt_tokens", (1..=10_000_000).contains(prompt_tokens), "from 1 to 10000000", prompt_tokens)?;
                 number("output_tokens", (1..=10_000_000).contains(output_tokens), "from 1 to 10000000", output_tokens)?;
-                number("rate", self.demand != Demand::Recorded, "given with lengths", "nothing")
+                number("rate", self.demand != Demand::Recorded, "given with lengths", &"nothing")
             }
             Traffic::Recorded { workload, .. } => match workload.requests().len() {
                 0 => Err(PlanError::NoRequests),

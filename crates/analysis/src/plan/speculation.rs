@@ -48,12 +48,11 @@ fn draft(case: &Case<'_>, setting: &Setting<'_>) -> Draft {
             other(a).cmp(&other(b)).then(a.params.total_cmp(&b.params))
         });
     let head;
-    let (name, shape, shares_tables) = match sibling {
-        Some(shape) => (shape.name.clone(), shape, false),
-        None => {
-            head = one_layer(target);
-            ("a one-layer head".to_string(), &head, true)
-        }
+    let (name, shape, shares_tables) = if let Some(shape) = sibling {
+        (shape.name.clone(), shape, false)
+    } else {
+        head = one_layer(target);
+        ("a one-layer head".to_string(), &head, true)
     };
     let parts = shape.param_parts();
     let tables = if shares_tables { (parts.embedding + parts.head) * 2.0 } else { 0.0 };

@@ -46,7 +46,7 @@ fn recorded(text: &str) -> Workload {
 
 fn figure(plan: &Plan, step: usize, name: &str) -> (f64, Option<[f64; 2]>) {
     let found = plan.steps[step].figures.iter().find(|figure| figure.name.contains(name));
-    found.map(|figure| (figure.value, figure.range)).unwrap_or_else(|| panic!("{name} in {:?}", plan.steps[step].figures))
+    found.map_or_else(|| panic!("{name} in {:?}", plan.steps[step].figures), |figure| (figure.value, figure.range))
 }
 
 const RUN_4090: &str = include_str!("../../../simulate/tests/data/vllm-runs/RTX4090_Llama-3.1-8B/requests.jsonl");

@@ -26,6 +26,7 @@ use crate::{out, quantity};
 /// Goes the six steps (memory, prefixes, batching, fragmentation, speculation, disaggregation) for a model, devices, requests
 /// and limits, and orders what to do first, what not to do and why, each with what it is predicted to change.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = "Exit codes: 0 a plan that keeps the limits, or no limits were set; 1 it does not fit, or nothing tried keeps the \
                         limits; 2 could not run")]
 pub(crate) struct Args {
@@ -226,13 +227,11 @@ fn gpu(text: &str) -> anyhow::Result<(&'static Gpu, u32)> {
             _ => bail!("--gpu: expected a count from 1 to 1024 after `:`, found `{count}`"),
         },
     };
-    match hardware::find(name) {
-        Some(gpu) => Ok((gpu, count)),
-        None => {
-            let known: Vec<(&str, &str)> = hardware::all().iter().map(|gpu| (gpu.id.as_str(), gpu.name.as_str())).collect();
-            Err(unknown("GPU", name, &known))
-        }
+    if let Some(gpu) = hardware::find(name) {
+        return Ok((gpu, count));
     }
+    let known: Vec<(&str, &str)> = hardware::all().iter().map(|gpu| (gpu.id.as_str(), gpu.name.as_str())).collect();
+    Err(unknown("GPU", name, &known))
 }
 
 /// Names nearest to one that is not in a table: those that contain it, else the fewest letters apart.
@@ -247,7 +246,7 @@ fn unknown(what: &str, name: &str, known: &[(&str, &str)]) -> anyhow::Error {
             (distance, *id, *full)
         })
         .collect();
-    near.sort();
+    near.sort_unstable();
     let lines = near.iter().take(SHOWN).map(|(_, id, full)| if id == full { (*id).to_string() } else { format!("{id}  ({full})") });
     Listed { sentence: format!("no {what} of the table is called `{name}`, or several differ; near it:"), lines: lines.collect() }.into()
 }

@@ -41,7 +41,7 @@ fn write_first(screen: &mut Screen, plan: &Plan) {
     match (&plan.now, &plan.now_refused) {
         (Some(now), _) => screen.labelled("now", &now_words(now), Style::Plain),
         (None, Some(why)) => {
-            screen.labelled("now", &format!("{}: {}", plan.subject.layout, clean::short(why, phrases::PHRASE_LIMIT)), Style::Plain)
+            screen.labelled("now", &format!("{}: {}", plan.subject.layout, clean::short(why, phrases::PHRASE_LIMIT)), Style::Plain);
         }
         (None, None) => {}
     }

@@ -127,7 +127,7 @@ fn gguf(path: &Path) -> anyhow::Result<ModelFile> {
     let weights = [Dtype::Int4G128, Dtype::Int8, Dtype::Bf16, Dtype::F32]
         .into_iter()
         .min_by(|a, b| (a.bytes_per_param() - per_weight).abs().total_cmp(&(b.bytes_per_param() - per_weight).abs()));
-    let told = format!("GGUF weights of {:.2} bytes each: predicted like the nearest format", per_weight);
+    let told = format!("GGUF weights of {per_weight:.2} bytes each: predicted like the nearest format");
     Ok(ModelFile { name, shape, weights, weight_bytes: Some(header.weights.bytes as f64), assumptions: vec![told] })
 }
 

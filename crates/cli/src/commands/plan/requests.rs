@@ -16,6 +16,7 @@ use crate::evidence;
 const LIMITS: Limits = Limits { line_bytes: 4 << 20, requests: 2_000_000, blocks: 50_000_000 };
 
 /// What was given.
+#[derive(Default)]
 pub(super) struct Requests {
     lengths: Option<(u32, u32)>,
     recorded: Option<(Workload, String)>,
@@ -45,12 +46,11 @@ impl Requests {
 
 /// Reads what the command line names.
 pub(super) fn read(args: &Args) -> anyhow::Result<Requests> {
-    let nothing = Requests { lengths: None, recorded: None, tpot_s: None, remarks: Vec::new() };
     if let (Some(prompt), Some(output)) = (args.prompt_tokens, args.output_tokens) {
-        return Ok(Requests { lengths: Some((prompt, output)), ..nothing });
+        return Ok(Requests { lengths: Some((prompt, output)), ..Requests::default() });
     }
     if let Some(path) = &args.workload {
-        return trace(path, nothing);
+        return trace(path);
     }
     if args.capture.is_empty() {
         bail!("expected requests to plan for: --workload FILE, --capture INPUT, or --prompt-tokens and --output-tokens");
@@ -63,10 +63,15 @@ pub(super) fn read(args: &Args) -> anyhow::Result<Requests> {
     if found.left_out > 0 {
         remarks.push(format!("{} request rows without lengths or answer were left out", found.left_out));
     }
-    Ok(Requests { recorded: Some((found.workload, "request rows of the capture".into())), tpot_s: found.tpot_s, remarks, ..nothing })
+    Ok(Requests {
+        recorded: Some((found.workload, "request rows of the capture".into())),
+        tpot_s: found.tpot_s,
+        remarks,
+        ..Requests::default()
+    })
 }
 
-fn trace(path: &Path, nothing: Requests) -> anyhow::Result<Requests> {
+fn trace(path: &Path) -> anyhow::Result<Requests> {
     let file = File::open(path).with_context(|| format!("could not read `{}`", path.display()))?;
     let read = workload::read(&mut BufReader::new(file), LIMITS).with_context(|| format!("could not use `{}`", path.display()))?;
     let mut remarks = Vec::new();
@@ -80,5 +85,5 @@ fn trace(path: &Path, nothing: Requests) -> anyhow::Result<Requests> {
         remarks.push(format!("{} requests of the trace had no answer and were left out", read.unanswered_count));
     }
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(Requests { recorded: Some((read.workload, name)), remarks, ..nothing })
+    Ok(Requests { recorded: Some((read.workload, name)), remarks, ..Requests::default() })
 }
