@@ -46,6 +46,7 @@ pub mod onset;
 pub mod pace;
 pub mod paths;
 pub mod phase;
+pub mod plan;
 pub mod precedence;
 pub mod predict;
 pub mod prefill_rate;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, signals, triage, verify, whatif};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, plan, signals, triage, verify, whatif};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Capture(capture::Args),
     Verify(verify::Args),
     Whatif(whatif::Args),
+    Plan(plan::Args),
     Triage(triage::Args),
     Ledger(ledger::Args),
     Export(export::Args),

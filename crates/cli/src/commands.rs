@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod ledger;
 pub(crate) mod model;
+pub(crate) mod plan;
 pub(crate) mod signals;
 pub(crate) mod triage;
 pub(crate) mod verify;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Capture(args) => capture::run(args),
         Command::Verify(args) => verify::run(args, &screen),
         Command::Whatif(args) => whatif::run(args, &screen),
+        Command::Plan(args) => plan::run(args, &screen),
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
         Command::Model(args) => model::run(args),

@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     Inconclusive,
     /// `verify`: the runs differ in more than the change.
     NotComparable,
+    /// `plan`: it does not fit, or nothing tried keeps the limits.
+    OutOfReach,
     /// No answer: unusable input, an output that cannot be written, a wrong command line (there clap exits with the same code).
     CouldNotRun,
 }
@@ -35,7 +37,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done | Self::Healthy | Self::Confirmed => 0,
-            Self::Localized | Self::Refuted => 1,
+            Self::Localized | Self::Refuted | Self::OutOfReach => 1,
             Self::CouldNotRun => 2,
             Self::Insufficient | Self::Inconclusive => 3,
             Self::NotComparable => 4,
@@ -119,6 +121,7 @@ mod tests {
         let codes = [
             (Exit::from(Status::Healthy), 0),
             (Exit::from(Status::Localized), 1),
+            (Exit::OutOfReach, 1),
             (Exit::CouldNotRun, 2),
             (Exit::from(Status::InsufficientEvidence), 3),
             (Exit::from(Outcome::Confirmed), 0),

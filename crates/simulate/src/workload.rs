@@ -90,6 +90,36 @@ impl Workload {
         (sum(|request| request.prompt_tokens) / count, sum(|request| request.output_tokens) / count)
     }
 
+    /// The first `count` requests in order of arrival.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.requests.truncate(count);
+        self
+    }
+
+    /// Share of requests that arrive at the same moment as the one before.
+    pub fn tied_frac(&self) -> f64 {
+        let tied = self.requests.windows(2).filter(|two| two[0].arrival_ns == two[1].arrival_ns).count();
+        tied as f64 / self.requests.len().max(1) as f64
+    }
+
+    /// The same requests with those of one moment spread evenly until the next one, for recordings whose clock is coarse.
+    /// The last moment is as long as the one before.
+    #[must_use]
+    pub fn with_spread_ties(mut self) -> Self {
+        let (mut at, mut last_gap_ns) = (0, 0);
+        while at < self.requests.len() {
+            let now_ns = self.requests[at].arrival_ns;
+            let count = self.requests[at..].iter().take_while(|request| request.arrival_ns == now_ns).count();
+            let gap_ns = self.requests.get(at + count).map_or(last_gap_ns, |next| next.arrival_ns - now_ns);
+            for (place, request) in self.requests[at..at + count].iter_mut().enumerate() {
+                request.arrival_ns = now_ns.saturating_add((i128::from(gap_ns) * place as i128 / count as i128) as i64);
+            }
+            (at, last_gap_ns) = (at + count, gap_ns);
+        }
+        self
+    }
+
     /// The same requests `factor` times as fast. A factor that is not positive and finite changes nothing.
     #[must_use]
     pub fn faster(mut self, factor: f64) -> Self {
@@ -179,6 +209,17 @@ mod tests {
         let workload = Workload::new(vec![at(9, 1), at(5, 2), at(9, 3), at(5, 4)]);
         let seen: Vec<(i64, u32)> = workload.requests().iter().map(|r| (r.arrival_ns, r.prompt_tokens)).collect();
         assert_eq!(seen, [(0, 2), (0, 4), (4, 1), (4, 3)]);
+    }
+
+    #[test]
+    fn requests_of_one_moment_are_spread_until_the_next() {
+        let arrivals = |workload: &Workload| workload.requests().iter().map(|request| request.arrival_ns).collect::<Vec<_>>();
+        let workload = Workload::new([0, 0, 0, 30, 40, 40].into_iter().map(|at| Request::new(at, 1, 1)).collect());
+        assert_eq!(workload.tied_frac(), 0.5);
+        let spread = workload.with_spread_ties();
+        assert_eq!(arrivals(&spread), [0, 10, 20, 30, 40, 45]);
+        assert_eq!(arrivals(&spread.clone().with_spread_ties()), arrivals(&spread));
+        assert_eq!(arrivals(&spread.first(2)), [0, 10]);
     }
 
     #[test]

@@ -5,5 +5,6 @@ mod arbiter;
 mod attribution;
 mod device;
 mod paths;
+mod plan;
 mod synthetic;
 mod verify;

@@ -74,3 +74,8 @@ fn of_export() {
 fn of_bench() {
     check(&["bench"], &expect_file!["help/bench.txt"]);
 }
+
+#[test]
+fn of_plan() {
+    check(&["plan"], &expect_file!["help/plan.txt"]);
+}

@@ -14,6 +14,7 @@ mod first_screen;
 mod help;
 mod ledger;
 mod outputs;
+mod plan;
 mod program;
 mod prometheus;
 mod readme;

@@ -5,6 +5,7 @@
 //! escapes: the document says the same, and can be looked at.
 
 use analysis::contract::{Report, Verification};
+use analysis::plan::document::Plan;
 use analysis::whatif::WhatIf;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
@@ -32,6 +33,16 @@ pub fn render_what_if(answers: &[WhatIf], chosen: Option<usize>, searched: bool)
 /// JSON Schema of a prediction.
 pub fn what_if_schema() -> String {
     schema_of::<WhatIf>()
+}
+
+/// A plan, pretty-printed, with a final line break.
+pub fn render_plan(plan: &Plan) -> String {
+    pretty(plan)
+}
+
+/// JSON Schema of a plan.
+pub fn plan_schema() -> String {
+    schema_of::<Plan>()
 }
 
 /// JSON Schema of a diagnosis.

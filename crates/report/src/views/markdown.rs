@@ -4,7 +4,7 @@
 //! escaped, and names stand in code spans.
 
 mod details;
-mod write;
+pub(crate) mod write;
 
 use analysis::contract::{Report, Status};
 

@@ -4,19 +4,19 @@ use crate::{clean, phrases};
 
 /// A page under construction.
 #[derive(Default)]
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     in_list: bool,
 }
 
 impl Page {
-    pub(super) fn heading(&mut self, level: usize, title: &str) {
+    pub(crate) fn heading(&mut self, level: usize, title: &str) {
         self.open();
         self.put(&format!("{} {title}\n", "#".repeat(level)));
     }
 
     /// A paragraph; nothing where it is empty.
-    pub(super) fn paragraph(&mut self, text: &str) {
+    pub(crate) fn paragraph(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.open();
             self.put(&format!("{}\n", text.trim()));
@@ -24,17 +24,17 @@ impl Page {
     }
 
     /// A list item.
-    pub(super) fn item(&mut self, text: &str) {
+    pub(crate) fn item(&mut self, text: &str) {
         self.listed("-", text);
     }
 
     /// A numbered item.
-    pub(super) fn step(&mut self, number: usize, text: &str) {
+    pub(crate) fn step(&mut self, number: usize, text: &str) {
         self.listed(&format!("{number}."), text);
     }
 
     /// A command in a fence of its own.
-    pub(super) fn command(&mut self, command: &str) {
+    pub(crate) fn command(&mut self, command: &str) {
         let command = clean::line(command);
         let fence = if command.contains("```") { "`````" } else { "```" };
         self.open();
@@ -42,7 +42,7 @@ impl Page {
     }
 
     /// A table; nothing where it has no rows. A column whose name ends in `>` is aligned to the right.
-    pub(super) fn table(&mut self, head: &[&str], rows: Vec<Vec<String>>) {
+    pub(crate) fn table(&mut self, head: &[&str], rows: Vec<Vec<String>>) {
         if rows.is_empty() {
             return;
         }
@@ -58,14 +58,14 @@ impl Page {
     }
 
     /// A heading with a table; nothing where it has no rows.
-    pub(super) fn section(&mut self, level: usize, title: &str, head: &[&str], rows: Vec<Vec<String>>) {
+    pub(crate) fn section(&mut self, level: usize, title: &str, head: &[&str], rows: Vec<Vec<String>>) {
         if !rows.is_empty() {
             self.heading(level, title);
             self.table(head, rows);
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
@@ -91,7 +91,7 @@ impl Page {
 }
 
 /// Prose from outside, escaped.
-pub(super) fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut escaped = String::new();
     let cleaned = clean::short(text, phrases::SENTENCE_LIMIT);
     let mut before = ' ';
@@ -114,7 +114,7 @@ pub(super) fn text(text: &str) -> String {
 }
 
 /// A name or a setting as a code span.
-pub(super) fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     let cleaned = clean::short(text, phrases::PHRASE_LIMIT).replace('`', "'").replace('|', "\\|");
     if cleaned.is_empty() { cleaned } else { format!("`{cleaned}`") }
 }
