@@ -334,13 +334,14 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Device memory from which vLLM takes its larger defaults, A100 excepted (its `_set_default_args`).
+/// Device memory from which vLLM takes its larger defaults; it excepts the A100 (`_set_default_args`), which is told here by
+/// its lack of FP8 arithmetic.
 const LARGE_BYTES: f64 = 70.0 * 1_073_741_824.0;
 
 /// The deployment as given, with the engine's defaults where nothing was.
 fn deployment<'a>(input: &'a PlanInput<'a>) -> Deployment<'a> {
     let weights = input.weights.unwrap_or_else(|| native_weights(input.model));
-    let is_large = input.gpu.memory_bytes as f64 >= LARGE_BYTES && !input.gpu.id.starts_with("a100");
+    let is_large = input.gpu.memory_bytes as f64 >= LARGE_BYTES && input.gpu.fp8_flops.is_some();
     let (seats, tokens) = if is_large { (1024, 8192) } else { (256, 2048) };
     let tensor = input.tensor.unwrap_or_else(|| widest(input.model.heads, input.gpu_count));
     let mut deployment = Deployment::new(input.model, input.gpu, weights);

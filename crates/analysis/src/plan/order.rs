@@ -40,17 +40,17 @@ pub(super) fn decide<'a>(case: &Case<'a>) -> Ordered<'a> {
     let mut path: Vec<Reached<'a>> = Vec::new();
     while path.len() < MOST && !is_done(case, reached(&now, &path).1) {
         let (last, current) = (path.last().map_or(case.start, |step| step.candidate.setting), reached(&now, &path).1);
-        let ids: Vec<&str> = path.iter().map(|step| step.candidate.id).collect();
+        let ids: Vec<Pulled> = path.iter().map(|step| pulled(&step.candidate)).collect();
         let Some((candidate, found)) = next(case, &last, current, &ids) else { break };
         path.push(Reached { candidate, found });
     }
     shorten(case, &now, &mut path);
-    let (mut chosen, mut ids): (Vec<Action>, Vec<&'static str>) = (Vec::new(), Vec::new());
+    let (mut chosen, mut ids): (Vec<Action>, Vec<Pulled>) = (Vec::new(), Vec::new());
     let (mut last, mut current) = (case.start, now.as_ref().ok().cloned());
     for Reached { candidate, found } in path {
         let found = with_goodput(case, &candidate.setting, found);
         chosen.push(action(case, &candidate, current.as_ref(), Some(&found), why(case, current.as_ref(), &found)));
-        ids.push(candidate.id);
+        ids.push(pulled(&candidate));
         (last, current) = (candidate.setting, Some(found));
     }
     let mut rejected = Vec::new();
@@ -96,21 +96,30 @@ fn is_done(case: &Case<'_>, current: Option<&Operating>) -> bool {
 }
 
 /// The levers of all steps.
-fn candidates<'a>(case: &Case<'a>, setting: &Setting<'a>, ids: &[&str]) -> Vec<Candidate<'a>> {
+fn candidates<'a>(case: &Case<'a>, setting: &Setting<'a>, ids: &[Pulled]) -> Vec<Candidate<'a>> {
     let all = STEPS.iter().flat_map(|step| (step.levers)(case, setting));
-    all.filter(|candidate| !ids.contains(&candidate.id) && !contradicts(candidate.id, ids)).collect()
+    all.filter(|candidate| !ids.iter().any(|chosen| contradicts(pulled(candidate), *chosen))).collect()
+}
+
+/// What was pulled: short name, step and effort.
+type Pulled = (&'static str, &'static str, Effort);
+
+fn pulled(candidate: &Candidate<'_>) -> Pulled {
+    (candidate.id, candidate.step, candidate.effort)
 }
 
 /// A layout is chosen once, and so is a format of the weights.
-fn contradicts(id: &str, chosen: &[&str]) -> bool {
-    let group = |id: &str| {
-        ["tp", "attention_dp"].iter().any(|start| id.starts_with(start)).then_some(0).or(id.starts_with("weights_").then_some(1))
+fn contradicts(candidate: Pulled, chosen: Pulled) -> bool {
+    let group = |(_, step, effort): Pulled| match effort {
+        Effort::Layout => Some(step),
+        Effort::Checkpoint | Effort::FourBits => Some("weights"),
+        _ => None,
     };
-    group(id).is_some_and(|of| chosen.iter().any(|other| group(other) == Some(of)))
+    candidate.0 == chosen.0 || group(candidate).is_some_and(|of| group(chosen) == Some(of))
 }
 
 /// The next lever: the cheapest that keeps the limits by itself, else the cheapest with a material gain, else devices.
-fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, ids: &[&str]) -> Option<(Candidate<'a>, Operating)> {
+fn next<'a>(case: &Case<'a>, last: &Setting<'a>, current: Option<&Operating>, ids: &[Pulled]) -> Option<(Candidate<'a>, Operating)> {
     let own = tried(case, current, candidates(case, last, ids));
     let seeks = case.slo().is_set() || current.is_none_or(|current| current.kept == Kept::No);
     let missed = current.is_none_or(|current| current.kept == Kept::No);
@@ -216,31 +225,26 @@ fn action(case: &Case<'_>, candidate: &Candidate<'_>, before: Option<&Operating>
 }
 
 /// What is left: last resorts that are worth it, and everything that is not.
-fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[&str]) -> (Vec<Action>, Vec<Action>) {
-    let mut rejected = Vec::new();
-    for candidate in candidates(case, last, ids) {
+fn against<'a>(case: &Case<'a>, last: &Setting<'a>, current: &Operating, ids: &[Pulled]) -> (Vec<Action>, Vec<Action>) {
+    let mut rejected: Vec<(u8, Action)> = Vec::new();
+    let wider = widened(last).into_iter().next().filter(|_| case.offered.rate_per_s.is_some() && current.kept >= Kept::Likely);
+    for candidate in candidates(case, last, ids).into_iter().chain(wider) {
         let Ok(found) = case.operate(&candidate.setting) else { continue };
-        let why = why_not(case, current, &found).to_string();
-        rejected.push(action(case, &candidate, Some(current), Some(&found), why));
+        let why = if candidate.effort == Effort::Devices { "not needed at this load" } else { why_not(case, current, &found) };
+        rejected.push((vanity(candidate.effort), action(case, &candidate, Some(current), Some(&found), why.into())));
     }
-    if let Some(candidate) = widened(last).into_iter().next()
-        && case.offered.rate_per_s.is_some()
-        && current.kept >= Kept::Likely
-        && let Ok(found) = case.operate(&candidate.setting)
-    {
-        rejected.push(action(case, &candidate, Some(current), Some(&found), "not needed at this load".into()));
-    }
-    rejected.extend(speculation::against(case, last));
-    rejected.extend(fragmentation::against(case));
+    rejected.extend(speculation::against(case, last).map(|action| (vanity(Effort::Draft), action)));
+    rejected.extend(fragmentation::against(case).map(|action| (u8::MAX, action)));
     let mut extra = Vec::new();
     if let Some((worth, split)) = disaggregation::split(case, last) {
         match worth {
             true if current.kept == Kept::No || case.input.objective == Objective::Throughput => extra.push(split),
-            true => rejected.push(Action { why: format!("the limits are kept without it ({})", split.why), ..split }),
-            false => rejected.push(split),
+            true => rejected.push((0, Action { why: format!("the limits are kept without it ({})", split.why), ..split })),
+            false => rejected.push((0, split)),
         }
     }
-    rejected.sort_by_key(|action| vanity(&action.id));
+    rejected.sort_by_key(|(rank, _)| *rank);
+    let rejected = rejected.into_iter().map(|(_, action)| action).collect();
     (extra, rejected)
 }
 
@@ -266,15 +270,13 @@ fn why_not(case: &Case<'_>, current: &Operating, found: &Operating) -> &'static 
 }
 
 /// Rank in the list of what not to do: what is built in vain most often comes first.
-fn vanity(id: &str) -> u8 {
-    match id {
-        "disaggregation" => 0,
-        "speculation" => 1,
-        _ if id.starts_with("devices") => 2,
-        _ if id.starts_with("weights") => 3,
-        "kv_fp8" => 4,
-        "block_size" => 6,
-        _ => 5,
+fn vanity(effort: Effort) -> u8 {
+    match effort {
+        Effort::Draft => 1,
+        Effort::Devices => 2,
+        Effort::Checkpoint | Effort::FourBits => 3,
+        Effort::Precision => 4,
+        Effort::Flag | Effort::Layout => 5,
     }
 }
 
