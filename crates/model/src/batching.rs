@@ -44,6 +44,14 @@ impl OutputLengths {
     }
 }
 
+/// Gain of a continuous batch over a static one that uses `static_efficiency` of its seats, limited to what the KV cache
+/// holds: with `most_running` of `batch` seats usable, at most `most_running / (batch x efficiency)`, and at least 1.
+pub fn gain_within_cache(static_efficiency: f64, batch: f64, most_running: f64) -> f64 {
+    let used = if static_efficiency > 0.0 { static_efficiency.min(1.0) } else { return 1.0 };
+    let usable = if batch > 0.0 && most_running > 0.0 { (most_running / batch).min(1.0) } else { 1.0 };
+    (usable / used).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -72,6 +80,13 @@ mod tests {
             let harmonic: f64 = (1..=batch).map(|i| 1.0 / f64::from(i)).sum();
             assert!((lengths.continuous_gain(batch).unwrap() / harmonic - 1.0).abs() < 1e-3, "{batch}");
         }
+    }
+
+    #[test]
+    fn the_cache_limits_the_gain() {
+        assert_eq!(gain_within_cache(0.25, 32.0, 1e9), 4.0);
+        assert_eq!(gain_within_cache(0.25, 32.0, 16.0), 2.0);
+        assert_eq!(gain_within_cache(f64::NAN, 32.0, 16.0), 1.0);
     }
 
     proptest! {

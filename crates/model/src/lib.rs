@@ -28,7 +28,6 @@ pub mod queueing;
 pub mod readers;
 pub mod roofline;
 pub mod speculation;
-pub mod static_batching;
 pub mod step_law;
 pub mod step_time;
 

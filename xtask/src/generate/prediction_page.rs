@@ -44,7 +44,9 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
         let (before, after) = (read(&cases, &folder, pair.before)?, read(&cases, &folder, pair.after)?);
         match score(&before, &after, &[(key.to_string(), value.to_string())]) {
             Ok((_, scored)) => {
-                scored.iter().for_each(|scored| row(&mut page, pair, scored));
+                for scored in &scored {
+                    row(&mut page, pair, scored);
+                }
                 all.extend(scored);
             }
             Err(refusal) => writeln!(page, "| {} | `{}` | all | | refused | | {refusal} |", pair.before, pair.set)?,
@@ -56,7 +58,7 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
 
 fn read(cases: &[Case], folder: &Path, name: &str) -> anyhow::Result<Capture> {
     let case = cases.iter().find(|case| case.folder == folder.join(name)).with_context(|| format!("no case `{name}`"))?;
-    let mut capture = ingest::read(&[case.artifacts.clone()], &ingest::Options::default())?;
+    let mut capture = ingest::read(std::slice::from_ref(&case.artifacts), &ingest::Options::default())?;
     capture.canonicalize();
     Ok(capture)
 }

@@ -4,9 +4,9 @@
 //! continuous batching gains is capped by the requests that fit. Past the ridge batch a step is bound by arithmetic and more
 //! requests buy latency only.
 
+use model::batching::gain_within_cache;
 use model::deployment::Deployment;
 use model::roofline;
-use model::static_batching::continuous_gain;
 
 use super::case::{Candidate, Case, Effort, Setting};
 use super::document::{Figure, StepAnswer, StepVerdict, Table};
@@ -132,7 +132,7 @@ fn static_loss(case: &Case<'_>, batch: f64, fit: f64, answer: &mut StepAnswer) -
     let mut here = None;
     for size in sizes {
         let Some(efficiency) = case.offered.outputs.static_efficiency(size as u32) else { continue };
-        let gain = continuous_gain(efficiency, size, fit);
+        let gain = gain_within_cache(efficiency, size, fit);
         table.rows.push(vec![size.into(), efficiency.into(), (1.0 / efficiency).into(), gain.into()]);
         if size == batch {
             here = Some(gain);

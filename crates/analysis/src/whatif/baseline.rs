@@ -29,6 +29,10 @@ const MOST_MADE: usize = 50_000;
 const MIN_USERS: usize = 4;
 /// Longest pause of a user that is believed.
 const LONGEST_PAUSE_NS: i64 = 60_000_000_000;
+/// Seats where no setting tells them, as recent vLLM on large devices.
+const UNTOLD_SEATS: u32 = 1024;
+/// Token budget where no setting tells it, as recent vLLM on large devices.
+const UNTOLD_BUDGET: u32 = 8192;
 /// KV blocks where the engine does not tell: more than any load here takes.
 const MANY_BLOCKS: u32 = 4_000_000;
 
@@ -254,19 +258,14 @@ fn system(evidence: &Evidence, load: &Load, workload: &Workload, notes: &mut Not
     engine.block_tokens = block_tokens;
     // Reuse is inside the prompts already, as a share; whose blocks are whose is not recorded.
     engine.prefix_caching = false;
-    match load.seats {
-        Some(seats) => engine.max_num_seqs = seats.clamp(1.0, 65_536.0) as u32,
-        None => {
-            engine.max_num_seqs = 1024;
-            notes.assumed.push("1,024 seats (max_num_seqs): the setting is not told".into());
-        }
+    engine.max_num_seqs = load.seats.map_or(UNTOLD_SEATS, |seats| seats.clamp(1.0, 65_536.0) as u32);
+    if load.seats.is_none() {
+        notes.assumed.push(format!("{UNTOLD_SEATS} seats (max_num_seqs): the setting is not told"));
     }
-    match whole("config.max_num_batched_tokens") {
-        Some(budget) => engine.max_num_batched_tokens = budget,
-        None => {
-            engine.max_num_batched_tokens = 8192;
-            notes.assumed.push("a budget of 8,192 tokens per step: the setting is not told".into());
-        }
+    let budget = whole("config.max_num_batched_tokens");
+    engine.max_num_batched_tokens = budget.unwrap_or(UNTOLD_BUDGET);
+    if budget.is_none() {
+        notes.assumed.push(format!("a budget of {UNTOLD_BUDGET} tokens per step: the setting is not told"));
     }
     engine.chunked_prefill = settings.flag("config.chunked_prefill").unwrap_or(true);
     engine.long_prefill_tokens = whole("config.long_prefill_token_threshold");
@@ -318,8 +317,8 @@ fn alike(mean: f64, depth: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        let accepted: f64 = (1..=depth as i32).map(|position| f64::powi(middle, position)).sum::<f64>() / depth as f64;
-        if accepted < mean { low = middle } else { high = middle }
+        let accepted = model::speculation::expected_tokens(middle, depth as u32) - 1.0;
+        if accepted < mean * depth as f64 { low = middle } else { high = middle }
     }
     high
 }

@@ -54,18 +54,14 @@ fn apply(scenario: &mut Scenario, value: &str) -> Result<Found, Wrong> {
 
 fn acceptance(scenario: &mut Scenario, value: &str) -> Result<Found, Wrong> {
     let chance = number(value, 0.0..=1.0)?;
-    match &mut scenario.system.engine.speculation {
-        Some(speculation) => {
-            let before = speculation.acceptance.first().copied().unwrap_or(0.0);
-            speculation.acceptance.fill(chance);
-            Ok((format!("{before:.2}"), "measured"))
-        }
-        None => {
-            scenario.system.engine.speculation = Some(Speculation { acceptance: vec![chance; 1], draft_step_ns: 0, draft_seq_ns: 0 });
-            scenario.warnings.push("one draft per step, and drafting itself taken to be free".into());
-            Ok(("none".into(), "setting"))
-        }
+    if let Some(speculation) = &mut scenario.system.engine.speculation {
+        let before = speculation.acceptance.first().copied().unwrap_or(0.0);
+        speculation.acceptance.fill(chance);
+        return Ok((format!("{before:.2}"), "measured"));
     }
+    scenario.system.engine.speculation = Some(Speculation { acceptance: vec![chance; 1], draft_step_ns: 0, draft_seq_ns: 0 });
+    scenario.warnings.push("one draft per step, and drafting itself taken to be free".into());
+    Ok(("none".into(), "setting"))
 }
 
 /// Between a step that verifies for nothing and one in which each draft costs as much as a prompt token lies the whole gain.
