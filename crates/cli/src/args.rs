@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, signals, triage, verify, whatif};
+use crate::commands::{
+    bench, capture, completions, diagnose, explain, export, ledger, load, model, signals, simulate_engine, triage, verify, whatif,
+};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Export(export::Args),
     Model(model::Args),
     Bench(bench::Args),
+    Load(load::Args),
+    SimulateEngine(simulate_engine::Args),
     Explain(explain::Args),
     Signals(signals::Args),
     Completions(completions::Args),

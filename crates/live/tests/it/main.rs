@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
+#[path = "../support/known_server.rs"]
+mod known_server;
+mod load;
 mod prometheus;
 mod servers;
 
