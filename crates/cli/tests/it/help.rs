@@ -64,3 +64,13 @@ fn of_export() {
 fn of_bench() {
     check(&["bench"], &expect_file!["help/bench.txt"]);
 }
+
+#[test]
+fn of_load() {
+    check(&["load"], &expect_file!["help/load.txt"]);
+}
+
+#[test]
+fn of_simulate_engine() {
+    check(&["simulate-engine"], &expect_file!["help/simulate-engine.txt"]);
+}

@@ -201,7 +201,8 @@ fn csv_line(text: &mut String, value: f64, attempt: &Attempt) {
 }
 
 /// The form of `vllm bench serve --save-result --save-detailed`. Its ITL is the gap between chunks.
-pub fn vllm_bench_json(plan: &Plan, figures: &Figures, run: &LoadRun) -> Value {
+/// One line: totals stand before the lists, since readers look for them in the first bytes.
+pub fn vllm_bench_json(plan: &Plan, figures: &Figures, run: &LoadRun) -> String {
     let counted: Vec<&Attempt> = run.attempts.iter().filter(|attempt| attempt.counts()).collect();
     let (endpoint, concurrency) = match (plan.api, plan.schedule) {
         (Api::Chat, Schedule::Closed { users, .. }) => ("openai-chat", Some(users)),
@@ -234,6 +235,8 @@ pub fn vllm_bench_json(plan: &Plan, figures: &Figures, run: &LoadRun) -> Value {
             put(&format!("{statistic}_{name}_ms"), (value * 1e3).into());
         }
     }
+    let totals = Value::Object(std::mem::take(&mut object)).to_string();
+    let mut put = |key: &str, value: Value| object.insert(key.to_string(), value);
     put("input_lens", counted.iter().map(|attempt| attempt.prompt_tokens.unwrap_or(0)).collect());
     put("output_lens", counted.iter().map(|attempt| attempt.output_tokens.unwrap_or(0)).collect());
     let ttft = |attempt: &&Attempt| attempt.first_token_ns().map_or(0.0, |first| seconds(first - attempt.sent_or_started_ns()));
@@ -242,5 +245,6 @@ pub fn vllm_bench_json(plan: &Plan, figures: &Figures, run: &LoadRun) -> Value {
     put("itls", counted.iter().map(gaps).collect());
     put("start_times", counted.iter().map(|attempt| seconds(attempt.sent_or_started_ns())).collect());
     put("errors", counted.iter().map(|_| "").collect());
-    Value::Object(object)
+    let lists = Value::Object(object).to_string();
+    format!("{},{}\n", totals.trim_end_matches('}'), lists.trim_start_matches('{'))
 }

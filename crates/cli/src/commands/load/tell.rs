@@ -15,8 +15,7 @@ pub(super) fn tell(loading: &Loading<'_>, levels: &Levels) -> anyhow::Result<()>
         atomic_file::write(path, load::csv(&runs).as_bytes())?;
     }
     if let (Some(path), [level]) = (&args.vllm_json, levels.levels.as_slice()) {
-        let document = load::vllm_bench_json(&levels.plan, &level.figures, &level.run);
-        atomic_file::write(path, text(&document)?.as_bytes())?;
+        atomic_file::write(path, load::vllm_bench_json(&levels.plan, &level.figures, &level.run).as_bytes())?;
     }
     out::print(&if args.json { text(&document(loading, levels))? } else { screen(loading, levels) })
 }
