@@ -26,16 +26,17 @@ fn main() {
     );
     for streams in [64, 256, 1024] {
         let script = Script { chunks: 64, usage: Usage::Total, ..Script::default() };
-        row(streams, 2 * streams, script);
+        // Users that all connect in the same moment measure how the server accepts.
+        row(streams, 3 * streams, script, Duration::from_secs(1));
     }
     println!("flood: 256 chunks as fast as the server can, 512000 chunks in all");
     for streams in [16, 64, 256] {
         let script = Script { ttft: Duration::ZERO, interval: Duration::ZERO, chunks: 256, usage: Usage::Total, ..Script::default() };
-        row(streams, 2000, script);
+        row(streams, 2000, script, Duration::ZERO);
     }
 }
 
-fn row(streams: u32, requests: u32, script: Script) {
+fn row(streams: u32, requests: u32, script: Script, ramp: Duration) {
     let (address, truth) = start(script);
     let generator = Generator {
         count: requests as usize,
@@ -54,7 +55,7 @@ fn row(streams: u32, requests: u32, script: Script) {
         is_streamed: true,
         may_end_early: false,
         workload: generator.generate(),
-        schedule: Schedule::Closed { users: streams, think: Duration::ZERO, ramp: Duration::ZERO },
+        schedule: Schedule::Closed { users: streams, think: Duration::ZERO, ramp },
         warmup: 0,
         duration: None,
         timeout: Duration::from_secs(60),

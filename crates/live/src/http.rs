@@ -6,4 +6,4 @@
 pub(crate) mod exchange;
 pub(crate) mod stamped;
 
-pub(crate) use exchange::{Connection, ExchangeError, Limits};
+pub(crate) use exchange::{Connection, ExchangeError};

@@ -25,15 +25,6 @@ use crate::clock::Clock;
 /// Largest head of an answer, and most of a body that is read at once.
 const MAX_BUFFER_BYTES: usize = 256 << 10;
 
-/// How long things may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Longest wait for the name look-up and the connection.
-    pub(crate) connect: Duration,
-    /// Longest wait for the whole answer.
-    pub(crate) total: Duration,
-}
-
 /// Why an exchange ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExchangeError {
@@ -58,9 +49,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Opens one.
-    pub(crate) async fn open(server: &Address, clock: Clock, limits: Limits) -> Result<Self, ExchangeError> {
-        let connecting = timeout_at(Instant::now() + limits.connect, TcpStream::connect((server.host(), server.port())));
+    /// Opens one, within `limit`, name look-up included.
+    pub(crate) async fn open(server: &Address, clock: Clock, limit: Duration) -> Result<Self, ExchangeError> {
+        let connecting = timeout_at(Instant::now() + limit, TcpStream::connect((server.host(), server.port())));
         let stream = connecting.await.map_err(|_| ExchangeError::Timeout)?.map_err(|_| ExchangeError::Connect)?;
         // A request must not wait for the acknowledgment of the one before.
         let _ = stream.set_nodelay(true);

@@ -23,7 +23,7 @@ use super::pacer::{self, Job};
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::clock::Clock;
-use crate::http::{Connection, ExchangeError, Limits};
+use crate::http::{Connection, ExchangeError};
 use crate::window::runtime;
 
 /// Longest wait for a connection.
@@ -337,13 +337,13 @@ impl Shared {
     /// Sends the request on an idle connection or a new one. A connection that the server closed while it was idle is no
     /// failure of the request: it is sent again on a new one.
     async fn send_once(&self, attempt: &mut Attempt, body: Bytes, deadline: Instant) -> Result<(), ExchangeError> {
-        let limits = Limits { connect: CONNECT_TIMEOUT.min(self.plan.timeout), total: self.plan.timeout };
+        let limit = CONNECT_TIMEOUT.min(self.plan.timeout);
         loop {
             let idle = self.usable().await;
             attempt.is_new_connection = idle.is_none();
             let mut connection = match idle {
                 Some(connection) => connection,
-                None => Connection::open(&self.plan.server, self.clock, limits).await?,
+                None => Connection::open(&self.plan.server, self.clock, limit).await?,
             };
             attempt.connected_ns = Some(self.clock.now_ns());
             let request = self.request(body.clone());

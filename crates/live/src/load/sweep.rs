@@ -104,7 +104,7 @@ pub fn sweep(
         }
         value = rounded(plan.axis, (value * 2.0).min(plan.to));
     }
-    sweep.knee = knee(plan.axis, &sweep.levels);
+    sweep.knee = knee(&sweep.levels);
     if plan.slo.is_set() {
         for _ in 0..plan.refinements {
             let (good, bad) = bounds(plan, &sweep.levels);
@@ -159,14 +159,13 @@ fn end_of(plan: &SweepPlan, levels: &[Level]) -> Option<&'static str> {
 }
 
 /// Source: our own rule; others take a fixed gain per step (10 %), which depends on the step.
-fn knee(axis: Axis, levels: &[Level]) -> Option<f64> {
+fn knee(levels: &[Level]) -> Option<f64> {
     let rate = |level: &Level| level.figures.requests_per_s();
     let falls = levels.windows(2).position(|pair| {
         let asked = pair[1].value / pair[0].value - 1.0;
         let got = rate(&pair[1]) / rate(&pair[0]).max(f64::MIN_POSITIVE) - 1.0;
         got < 0.5 * asked
     });
-    let _ = axis;
     falls.map(|at| levels[at].value)
 }
 

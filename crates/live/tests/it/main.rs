@@ -8,6 +8,7 @@ mod known_server;
 mod load;
 mod prometheus;
 mod servers;
+mod simulated;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

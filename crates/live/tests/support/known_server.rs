@@ -149,7 +149,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<bo
                 return Some(head.starts_with("get"));
             }
         }
-        let mut piece = [0; 16 << 10];
+        let mut piece = vec![0; 16 << 10];
         match stream.read(&mut piece).await {
             Ok(count) if count > 0 => buffer.extend_from_slice(&piece[..count]),
             _ => return None,
