@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Model(model::Args),
     Bench(bench::Args),
-    Load(load::Args),
+    Load(Box<load::Args>),
     SimulateEngine(simulate_engine::Args),
     Explain(explain::Args),
     Signals(signals::Args),

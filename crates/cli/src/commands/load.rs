@@ -23,6 +23,7 @@ use crate::{destination, quantity};
 /// from a number of users, made up or as recorded. Times are taken in the socket; failed requests change no figure; where
 /// the client itself falls behind, the summary says so first. Texts are made from common words and never kept.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = "Exit codes: 0 measured, 1 no request was answered, 2 could not run, 3 client-limited")]
 pub(crate) struct Args {
     /// Base address of the server, as in http://127.0.0.1:8000
@@ -157,8 +158,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         loading.keep(&levels, metrics, path)?;
     }
     tell::tell(&loading, &levels)?;
-    let has_none = levels.levels.iter().all(|level| level.figures.completed == 0);
-    let is_limited = levels.axis.is_none() && levels.levels.iter().any(|level| !level.client_limits.is_empty());
+    let has_none = levels.all.iter().all(|level| level.figures.completed == 0);
+    let is_limited = levels.axis.is_none() && levels.all.iter().any(|level| !level.client_limits.is_empty());
     Ok(if has_none {
         Exit::Localized
     } else if is_limited {
@@ -204,7 +205,7 @@ struct Loading<'a> {
 
 /// What was run: one level without a sweep.
 struct Levels {
-    levels: Vec<Level>,
+    all: Vec<Level>,
     axis: Option<Axis>,
     knee: Option<f64>,
     best: Option<f64>,
@@ -251,7 +252,7 @@ impl Loading<'_> {
                 let figures = load::Figures::of(&run.attempts, self.slo());
                 let client_limits = run.health.limits(&figures);
                 let level = Level { value: args_value(&plan), figures, client_limits, run };
-                Ok(Levels { levels: vec![level], axis: None, knee: None, best: None, ended: "", plan })
+                Ok(Levels { all: vec![level], axis: None, knee: None, best: None, ended: "", plan })
             }
         }
     }
@@ -268,7 +269,7 @@ impl Loading<'_> {
         let plan_of = |value: f64| self.plan(Some((axis, value))).unwrap_or_else(|_| first.clone());
         let run = |plan: &Plan, value: f64| self.run_one(plan, &format!("{value:.4} {}: ", offer::unit(axis)));
         let found = load::sweep(&plan, &plan_of, &run, &|| self.stop.load(Ordering::Relaxed))?;
-        Ok(Levels { levels: found.levels, axis: Some(axis), knee: found.knee, best: found.best, ended: found.ended, plan: first })
+        Ok(Levels { all: found.levels, axis: Some(axis), knee: found.knee, best: found.best, ended: found.ended, plan: first })
     }
 
     fn run_one(&self, plan: &Plan, what: &str) -> Result<LoadRun, load::LoadError> {
@@ -310,7 +311,7 @@ impl Loading<'_> {
     }
 
     fn keep(&self, levels: &Levels, metrics: Option<anyhow::Result<Option<Capture>>>, path: &std::path::Path) -> anyhow::Result<()> {
-        let runs: Vec<(f64, &LoadRun)> = levels.levels.iter().map(|level| (level.value, &level.run)).collect();
+        let runs: Vec<(f64, &LoadRun)> = levels.all.iter().map(|level| (level.value, &level.run)).collect();
         let mut whole = load::into_capture(&levels.plan, &runs, levels.axis, self.target.is_simulated);
         if let Some(metrics) = metrics
             && let Some(metrics) = metrics?

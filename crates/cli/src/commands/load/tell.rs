@@ -11,10 +11,10 @@ use crate::{atomic_file, out};
 pub(super) fn tell(loading: &Loading<'_>, levels: &Levels) -> anyhow::Result<()> {
     let args = loading.args;
     if let Some(path) = &args.csv {
-        let runs: Vec<(f64, &LoadRun)> = levels.levels.iter().map(|level| (level.value, &level.run)).collect();
+        let runs: Vec<(f64, &LoadRun)> = levels.all.iter().map(|level| (level.value, &level.run)).collect();
         atomic_file::write(path, load::csv(&runs).as_bytes())?;
     }
-    if let (Some(path), [level]) = (&args.vllm_json, levels.levels.as_slice()) {
+    if let (Some(path), [level]) = (&args.vllm_json, levels.all.as_slice()) {
         atomic_file::write(path, load::vllm_bench_json(&levels.plan, &level.figures, &level.run).as_bytes())?;
     }
     out::print(&if args.json { text(&document(loading, levels))? } else { screen(loading, levels) })
@@ -27,9 +27,9 @@ fn text(document: &Value) -> anyhow::Result<String> {
 fn document(loading: &Loading<'_>, levels: &Levels) -> Value {
     let is_simulated = loading.target.is_simulated;
     let one = |level: &load::Level| load::json(&level.figures, &level.run.health, is_simulated);
-    let Some(axis) = levels.axis else { return levels.levels.first().map_or(Value::Null, one) };
-    let all: Vec<Value> = levels
-        .levels
+    let Some(axis) = levels.axis else { return levels.all.first().map_or(Value::Null, one) };
+    let every: Vec<Value> = levels
+        .all
         .iter()
         .map(|level| {
             let mut document = one(level);
@@ -38,7 +38,7 @@ fn document(loading: &Loading<'_>, levels: &Levels) -> Value {
         })
         .collect();
     json!({
-        "schema": "inferoscope.load_sweep/1", "varied": axis.signal(), "simulated": is_simulated, "levels": all, "knee": levels.knee,
+        "schema": "inferoscope.load_sweep/1", "varied": axis.signal(), "simulated": is_simulated, "levels": every, "knee": levels.knee,
         "highest_that_keeps_limits": levels.best, "ended": levels.ended,
     })
 }
@@ -46,7 +46,7 @@ fn document(loading: &Loading<'_>, levels: &Levels) -> Value {
 fn screen(loading: &Loading<'_>, levels: &Levels) -> String {
     let is_simulated = loading.target.is_simulated;
     let Some(axis) = levels.axis else {
-        return levels.levels.first().map_or(String::new(), |level| load::table(&level.figures, &level.run.health, is_simulated));
+        return levels.all.first().map_or(String::new(), |level| load::table(&level.figures, &level.run.health, is_simulated));
     };
     let mut text = String::new();
     if is_simulated {
@@ -55,7 +55,7 @@ fn screen(loading: &Loading<'_>, levels: &Levels) -> String {
     let heads = [offer::unit(axis), "requests/s", "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "good", "failed"];
     text.push_str(&heads.map(|head| format!("{head:>11}")).concat());
     text.push('\n');
-    for level in &levels.levels {
+    for level in &levels.all {
         let (figures, ms) = (&level.figures, |seconds: f64| format!("{:.1} ms", seconds * 1e3));
         let cells = [
             format!("{:.2}", level.value),
