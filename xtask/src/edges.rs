@@ -12,7 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ingest", &["capture"]),
     ("analysis", &["capture", "model", "simulate"]),
     ("report", &["analysis", "capture"]),
-    ("live", &["capture", "ingest", "model"]),
+    ("live", &["capture", "ingest", "model", "simulate"]),
     ("cli", &["capture", "ingest", "model", "simulate", "analysis", "report", "live"]),
     ("xtask", &["capture", "ingest", "model", "analysis", "report", "live"]),
 ];

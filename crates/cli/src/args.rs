@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, plan, signals, triage, verify, whatif};
+use crate::commands::{
+    bench, capture, completions, diagnose, explain, export, ledger, load, model, plan, signals, simulate_engine, triage, verify, whatif,
+};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     Export(export::Args),
     Model(model::Args),
     Bench(bench::Args),
+    Load(Box<load::Args>),
+    SimulateEngine(simulate_engine::Args),
     Explain(explain::Args),
     Signals(signals::Args),
     Completions(completions::Args),

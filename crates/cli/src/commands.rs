@@ -7,9 +7,11 @@ pub(crate) mod diagnose;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod ledger;
+pub(crate) mod load;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod signals;
+pub(crate) mod simulate_engine;
 pub(crate) mod triage;
 pub(crate) mod verify;
 pub(crate) mod whatif;
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Ledger(args) => ledger::run(args),
         Command::Model(args) => model::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Load(args) => load::run(args),
+        Command::SimulateEngine(args) => simulate_engine::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),
         Command::Signals(args) => signals::run(args),

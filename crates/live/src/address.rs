@@ -69,6 +69,12 @@ impl Address {
         Self { path_and_query: format!("{}{path_and_query}", self.path_and_query), ..self.clone() }
     }
 
+    /// The metrics page of a server at this base address.
+    #[must_use]
+    pub fn metrics(&self) -> Self {
+        self.at("/metrics")
+    }
+
     /// True when the address itself holds a user and a password.
     pub(crate) fn has_credentials(&self) -> bool {
         self.credentials.is_some()

@@ -1,5 +1,5 @@
 //! Everything that touches a running system: reading `/metrics` over plain HTTP for a while, and asking a Prometheus
-//! server for what it stored; and measuring the host at hand ([`bench`]).
+//! server for what it stored; putting a load on a server ([`load`]); and measuring the host at hand ([`bench`]).
 //!
 //! One request per connection, no redirects, no TLS, no compression asked for (gzip that comes anyway is unpacked): what is
 //! read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
@@ -11,13 +11,18 @@
 mod address;
 mod authorization;
 pub mod bench;
+mod clock;
 mod fetch;
+mod http;
 mod interrupt;
+pub mod load;
 mod prometheus;
+pub mod simulated;
 mod window;
 
 pub use crate::address::{Address, AddressError};
 pub use crate::authorization::{Authorization, AuthorizationError};
+pub use crate::clock::Clock;
 pub use crate::fetch::{Fetch, FetchError};
 pub use crate::interrupt::on_interrupt;
 pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};

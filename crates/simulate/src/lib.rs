@@ -17,6 +17,7 @@ pub mod config;
 pub mod cost;
 pub mod engine;
 pub mod histogram;
+pub mod online;
 pub mod outcome;
 pub mod replay;
 pub mod rng;

@@ -4,8 +4,8 @@
 //! connection cap, one pool) that is the next arrival; with it, a replica never passes the start of another's next step
 //! by more than its own, so that an answer can release a request into the past of nobody.
 
-mod front;
-mod route;
+pub(crate) mod front;
+pub(crate) mod route;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

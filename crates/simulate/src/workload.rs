@@ -131,6 +131,13 @@ impl Workload {
         self
     }
 
+    /// The first `count` requests alone.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.requests.truncate(count);
+        self
+    }
+
     /// The same requests with priorities by their index in order of arrival.
     #[must_use]
     pub fn with_priorities(mut self, priority: impl Fn(usize) -> i32) -> Self {
@@ -151,6 +158,16 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    /// One that is looked at while it grows: requests come in order of arrival, with blocks of this many tokens.
+    pub(crate) fn online(hash_block_tokens: u32) -> Self {
+        Self { workload: Workload { hash_block_tokens, ..Workload::default() }, ..Self::default() }
+    }
+
+    /// What was collected so far, as it came.
+    pub(crate) fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
     /// How many requests so far.
     pub(crate) fn len(&self) -> usize {
         self.workload.requests.len()
@@ -177,13 +194,13 @@ impl Builder {
             self.workload.blocks.push(id);
         }
         request.prefix_count = self.workload.blocks.len() as u32 - request.prefix_start;
+        self.workload.distinct_blocks = self.dense.len() as u32;
         self.workload.requests.push(request);
     }
 
     /// Sorts by arrival, the first at 0.
     pub(crate) fn finish(self, hash_block_tokens: u32) -> Workload {
-        let Self { mut workload, dense, named_by: _ } = self;
-        workload.distinct_blocks = dense.len() as u32;
+        let Self { mut workload, dense: _, named_by: _ } = self;
         workload.hash_block_tokens = if workload.blocks.is_empty() { 0 } else { hash_block_tokens };
         workload.requests.sort_by_key(|request| request.arrival_ns);
         let first_ns = workload.requests.first().map_or(0, |first| first.arrival_ns);

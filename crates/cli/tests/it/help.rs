@@ -79,3 +79,13 @@ fn of_bench() {
 fn of_plan() {
     check(&["plan"], &expect_file!["help/plan.txt"]);
 }
+
+#[test]
+fn of_load() {
+    check(&["load"], &expect_file!["help/load.txt"]);
+}
+
+#[test]
+fn of_simulate_engine() {
+    check(&["simulate-engine"], &expect_file!["help/simulate-engine.txt"]);
+}

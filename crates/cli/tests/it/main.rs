@@ -13,6 +13,7 @@ mod exports;
 mod first_screen;
 mod help;
 mod ledger;
+mod live;
 mod outputs;
 mod plan;
 mod program;

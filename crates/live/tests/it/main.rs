@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
+#[path = "../support/known_server.rs"]
+mod known_server;
+mod load;
 mod prometheus;
 mod servers;
+mod simulated;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -77,6 +77,13 @@ impl Pool {
         Self { free: total, total, queue, head: 0, hollow: 0, groups, group_blocks, parked: HashMap::new() }
     }
 
+    /// From now on up to `distinct` groups may be asked for.
+    pub(crate) fn grow(&mut self, distinct: u32) {
+        if distinct as usize > self.groups.len() {
+            self.groups.resize(distinct as usize, Group::default());
+        }
+    }
+
     /// Free blocks, those that hold something included.
     pub(crate) fn free(&self) -> u32 {
         self.free

@@ -132,6 +132,49 @@ impl Replica {
         into.append(&mut self.finished);
     }
 
+    /// From now on prompts may name up to `distinct` blocks.
+    pub(crate) fn grow(&mut self, distinct: u32) {
+        self.pool.grow(distinct);
+    }
+
+    /// When the next step starts, and the last one ended.
+    pub(crate) fn clock_ns(&self) -> i64 {
+        self.clock_ns
+    }
+
+    /// When the tokens of the last step leave.
+    pub(crate) fn sent_ns(&self) -> i64 {
+        self.sent_ns
+    }
+
+    /// Shows each running request with the tokens made for it so far.
+    pub(crate) fn progress(&self, mut show: impl FnMut(u32, u32)) {
+        for &slot in &self.running {
+            let sequence = &self.slots[slot as usize];
+            show(sequence.entry.request, sequence.generated_at(self.step));
+        }
+    }
+
+    /// First tokens made.
+    pub(crate) fn first_tokens(&self) -> u64 {
+        self.tally.first_tokens
+    }
+
+    /// How it stands; what only its driver counts is 0.
+    pub(crate) fn state(&self) -> crate::online::ReplicaState {
+        crate::online::ReplicaState {
+            running: self.running.len() as u64,
+            waiting: self.waiting.len() as u64,
+            used_blocks: self.pool.total() - self.pool.free(),
+            total_blocks: self.pool.total(),
+            preemptions: self.tally.preemptions,
+            prefill_tokens: self.tally.prefill_tokens,
+            made_tokens: self.tally.decode_tokens + self.tally.first_tokens,
+            steps: self.tally.steps,
+            ..Default::default()
+        }
+    }
+
     /// The counts at the end.
     pub(crate) fn into_tally(self) -> Tally {
         let mut tally = self.tally;

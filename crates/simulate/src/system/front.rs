@@ -7,7 +7,7 @@ use crate::config::{Front, Servers};
 
 /// Whether a request may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(crate) enum Admission {
     /// It has a connection.
     Now,
     /// It waits outside for one.
@@ -16,7 +16,7 @@ pub(super) enum Admission {
 
 /// Connections and tokenizers.
 #[derive(Debug)]
-pub(super) struct FrontState {
+pub(crate) struct FrontState {
     cap: Option<u32>,
     connected: u32,
     outside: VecDeque<u32>,
@@ -26,7 +26,7 @@ pub(super) struct FrontState {
 }
 
 impl FrontState {
-    pub(super) fn new(front: &Front) -> Self {
+    pub(crate) fn new(front: &Front) -> Self {
         Self {
             cap: front.connection_cap,
             connected: 0,
@@ -38,7 +38,7 @@ impl FrontState {
     }
 
     /// Asks for a connection.
-    pub(super) fn connect(&mut self, request: u32) -> Admission {
+    pub(crate) fn connect(&mut self, request: u32) -> Admission {
         if self.cap.is_some_and(|cap| self.connected >= cap) {
             self.outside.push_back(request);
             return Admission::Later;
@@ -48,7 +48,7 @@ impl FrontState {
     }
 
     /// A connection is free; the request that gets it.
-    pub(super) fn disconnect(&mut self) -> Option<u32> {
+    pub(crate) fn disconnect(&mut self) -> Option<u32> {
         let next = self.outside.pop_front();
         if next.is_none() {
             self.connected -= 1;
@@ -58,7 +58,7 @@ impl FrontState {
 
     /// When a request that connected at `at_ns` is through gateway, proxy and tokenizer. To be asked in order of time; what
     /// leaves the proxy earlier than its predecessor still waits behind it at the tokenizer.
-    pub(super) fn tokenized_ns(&mut self, at_ns: i64, prompt_tokens: u32) -> i64 {
+    pub(crate) fn tokenized_ns(&mut self, at_ns: i64, prompt_tokens: u32) -> i64 {
         let at_ns = at_ns.saturating_add(self.gateway_ns);
         let pools = [&mut self.proxy, &mut self.tokenizer].into_iter().flatten();
         pools.fold(at_ns, |at_ns, pool| pool.done_ns(at_ns, pool.work_ns(prompt_tokens)))
@@ -67,23 +67,23 @@ impl FrontState {
 
 /// Servers that take requests first come, first served.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     servers: Servers,
     free_ns: BinaryHeap<Reverse<i64>>,
 }
 
 impl Pool {
-    pub(super) fn new(servers: Servers) -> Self {
+    pub(crate) fn new(servers: Servers) -> Self {
         Self { servers, free_ns: (0..servers.count).map(|_| Reverse(0)).collect() }
     }
 
     /// Time of one server for this many tokens.
-    pub(super) fn work_ns(&self, tokens: u32) -> i64 {
+    pub(crate) fn work_ns(&self, tokens: u32) -> i64 {
         self.servers.request_ns.saturating_add((f64::from(tokens) * self.servers.token_ns) as i64)
     }
 
     /// When work that comes at `at_ns` is done.
-    pub(super) fn done_ns(&mut self, at_ns: i64, work_ns: i64) -> i64 {
+    pub(crate) fn done_ns(&mut self, at_ns: i64, work_ns: i64) -> i64 {
         let free_ns = self.free_ns.pop().map_or(0, |Reverse(ns)| ns);
         let done_ns = free_ns.max(at_ns).saturating_add(work_ns);
         self.free_ns.push(Reverse(done_ns));

@@ -8,19 +8,19 @@ use crate::workload::Workload;
 
 /// A balancer.
 #[derive(Debug)]
-pub(super) struct Router {
+pub(crate) struct Router {
     routing: Routing,
     turn: usize,
     rng: Rng,
 }
 
 impl Router {
-    pub(super) fn new(routing: Routing, seed: u64) -> Self {
+    pub(crate) fn new(routing: Routing, seed: u64) -> Self {
         Self { routing, turn: 0, rng: Rng::new(seed, 0x10) }
     }
 
     /// The replica for a request at `now_ns`. There is at least one.
-    pub(super) fn pick(&mut self, request: u32, now_ns: i64, workload: &Workload, replicas: &[Replica]) -> usize {
+    pub(crate) fn pick(&mut self, request: u32, now_ns: i64, workload: &Workload, replicas: &[Replica]) -> usize {
         let count = replicas.len();
         if count == 1 {
             return 0;
@@ -64,20 +64,20 @@ fn weighted(weights: &[u32], rng: &mut Rng) -> usize {
 
 /// The link between two pools.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     latency_ns: i64,
     lanes: Pool,
 }
 
 impl Link {
-    pub(super) fn new(link: KvLink) -> Self {
+    pub(crate) fn new(link: KvLink) -> Self {
         let lanes = Pool::new(Servers { count: link.lanes, request_ns: 0, token_ns: link.token_ns });
         Self { latency_ns: link.latency_ns, lanes }
     }
 
     /// When the KV of a prompt that was complete at `at_ns` is on the other side. Nearly in order of time: a replica may
     /// be a step ahead of another.
-    pub(super) fn moved_ns(&mut self, at_ns: i64, tokens: u32) -> i64 {
+    pub(crate) fn moved_ns(&mut self, at_ns: i64, tokens: u32) -> i64 {
         let work_ns = self.lanes.work_ns(tokens);
         self.lanes.done_ns(at_ns, work_ns).saturating_add(self.latency_ns)
     }

@@ -1,0 +1,82 @@
+//! How exact and how cheap the load client is: reported against true times, and CPU time per chunk.
+//!
+//! `cargo run --release -p live --example load_bench`. The server is part of this process, on a thread of its own, and
+//! notes when it really wrote each chunk; CPU time is that of the client's threads alone. A busy machine spoils the times
+//! and says so in the last columns.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[allow(dead_code)] // the tests use more of it
+#[path = "../tests/support/known_server.rs"]
+mod known_server;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use known_server::{Script, Usage, percentile, start};
+use live::load::{self, Api, Dialect, Figures, Plan, Schedule, Slo};
+use simulate::workload::{Arrivals, Generator, Lengths};
+
+fn main() {
+    println!("paced: first token after 200 ms, a chunk of one token each 20 ms, 64 chunks; errors are reported less true, ms");
+    println!(
+        "{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}  client-limited",
+        "streams", "TTFT p50", "TTFT p99", "gap p50", "gap p99", "failed", "us/chunk", "lag p99", "in line"
+    );
+    for streams in [64, 256, 1024] {
+        let script = Script { chunks: 64, usage: Usage::Total, ..Script::default() };
+        // Users that all connect in the same moment measure how the server accepts.
+        row(streams, 3 * streams, script, Duration::from_secs(1));
+    }
+    println!("flood: 256 chunks as fast as the server can, 512000 chunks in all");
+    for streams in [16, 64, 256] {
+        let script = Script { ttft: Duration::ZERO, interval: Duration::ZERO, chunks: 256, usage: Usage::Total, ..Script::default() };
+        row(streams, 2000, script, Duration::ZERO);
+    }
+}
+
+fn row(streams: u32, requests: u32, script: Script, ramp: Duration) {
+    let (address, truth) = start(script);
+    let generator = Generator {
+        count: requests as usize,
+        arrivals: Arrivals::Constant { per_s: 1.0 },
+        prompts: Lengths::Fixed(32),
+        outputs: Lengths::Fixed(64),
+        prefix: None,
+        seed: 1,
+    };
+    let plan = Plan {
+        server: live::Address::base(&format!("http://{address}")).unwrap(),
+        authorization: None,
+        api: Api::Chat,
+        dialect: Dialect::OpenAi,
+        model: "known".into(),
+        is_streamed: true,
+        may_end_early: false,
+        workload: generator.generate(),
+        schedule: Schedule::Closed { users: streams, think: Duration::ZERO, ramp },
+        warmup: 0,
+        duration: None,
+        timeout: Duration::from_secs(60),
+        drain: Duration::from_secs(60),
+        most_in_flight: streams,
+        seed: 1,
+    };
+    let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
+    let figures = Figures::of(&run.attempts, Slo::default());
+    let truth = truth.lock().unwrap();
+    let off = |seen: f64, values: &[f64], share: f64| format!("{:>10.3}", 1e3 * (seen - percentile(values, share)));
+    let per_chunk = run.health.cpu_s.map_or("not told".into(), |cpu| format!("{:.2}", 1e6 * cpu / figures.chunks.max(1) as f64));
+    println!(
+        "{streams:>8}{}{}{}{}{:>10}{per_chunk:>12}{:>10.2}{:>9.1}%  {}",
+        off(figures.ttft.p50, &truth.ttft_s, 0.5),
+        off(figures.ttft.p99, &truth.ttft_s, 0.99),
+        off(figures.chunk_gap.p50, &truth.gaps_s, 0.5),
+        off(figures.chunk_gap.p99, &truth.gaps_s, 0.99),
+        figures.failed(),
+        1e3 * run.health.lag.p99,
+        100.0 * run.health.wait_frac.unwrap_or(f64::NAN),
+        run.health.limits(&figures).join("; ")
+    );
+}

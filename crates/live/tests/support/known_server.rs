@@ -1,0 +1,235 @@
+//! A server whose timing is known: it writes each chunk when its script says and notes when it really did.
+//!
+//! Raw HTTP over one thread, so that it costs little beside the client under test. Its own notes are the truth: a late tick
+//! of the server is not charged to the client.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What each request gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    /// From the request to the first chunk with tokens.
+    pub(crate) ttft: Duration,
+    /// Between chunks with tokens; zero is as fast as possible.
+    pub(crate) interval: Duration,
+    /// Chunks with tokens.
+    pub(crate) chunks: u32,
+    /// Of those, the first so many carry reasoning.
+    pub(crate) reasoning: u32,
+    /// Tokens per chunk.
+    pub(crate) tokens: u32,
+    /// Whether a chunk with the role comes at once.
+    pub(crate) has_role: bool,
+    /// What is told about tokens.
+    pub(crate) usage: Usage,
+    /// How the answer goes wrong.
+    pub(crate) trouble: Trouble,
+}
+
+/// What is told about tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Nothing.
+    None,
+    /// One chunk at the end.
+    Total,
+    /// In every chunk.
+    PerChunk,
+}
+
+/// How an answer goes wrong; every third request is answered well in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It does not.
+    None,
+    /// Nothing more comes after half of the chunks.
+    Hang,
+    /// The connection is reset after half of the chunks.
+    Reset,
+    /// The body ends cleanly after half of the chunks.
+    Short,
+    /// Status 503.
+    Status,
+    /// An error object in the stream.
+    Error,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            ttft: Duration::from_millis(200),
+            interval: Duration::from_millis(20),
+            chunks: 20,
+            reasoning: 0,
+            tokens: 1,
+            has_role: true,
+            usage: Usage::PerChunk,
+            trouble: Trouble::None,
+        }
+    }
+}
+
+/// What the server did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Truth {
+    /// From the request's last byte to the first chunk with tokens, seconds.
+    pub(crate) ttft_s: Vec<f64>,
+    /// Between chunks with tokens, seconds.
+    pub(crate) gaps_s: Vec<f64>,
+    /// Requests, answered or not.
+    pub(crate) requests: u64,
+}
+
+/// Nearest rank.
+pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(f64::total_cmp);
+    let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+    values.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// Starts the server on a free port of this machine.
+pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
+    let truth = Arc::new(Mutex::new(Truth::default()));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let shared = Arc::clone(&truth);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(serve(stream, script.clone(), Arc::clone(&shared)));
+            }
+        });
+    });
+    (address, truth)
+}
+
+async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) {
+    let mut buffer = Vec::new();
+    while let Some(is_get) = read_request(&mut stream, &mut buffer).await {
+        let received = Instant::now();
+        if is_get {
+            let list = r#"{"data":[{"id":"known","owned_by":"vllm"}]}"#;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{list}", list.len());
+            if stream.write_all(head.as_bytes()).await.is_err() {
+                return;
+            }
+            continue;
+        }
+        let number = {
+            let mut truth = truth.lock().unwrap();
+            truth.requests += 1;
+            truth.requests
+        };
+        let trouble = if number.is_multiple_of(3) { Trouble::None } else { script.trouble };
+        if answer(&mut stream, &script, trouble, received, &truth).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Reads one request; whether it is a GET.
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<bool> {
+    loop {
+        if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
+            let length: usize =
+                head.lines().find_map(|line| line.strip_prefix("content-length:")).map_or(0, |text| text.trim().parse().unwrap());
+            if buffer.len() >= end + 4 + length {
+                buffer.drain(..end + 4 + length);
+                return Some(head.starts_with("get"));
+            }
+        }
+        let mut piece = vec![0; 16 << 10];
+        match stream.read(&mut piece).await {
+            Ok(count) if count > 0 => buffer.extend_from_slice(&piece[..count]),
+            _ => return None,
+        }
+    }
+}
+
+fn chunk(data: &str) -> String {
+    let event = format!("data: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
+
+async fn answer(stream: &mut TcpStream, script: &Script, trouble: Trouble, received: Instant, truth: &Mutex<Truth>) -> Option<()> {
+    if trouble == Trouble::Status {
+        return stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy").await.ok();
+    }
+    let mut head = String::from("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+    if script.has_role {
+        head.push_str(&chunk(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#));
+    }
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let mut sent: Vec<Instant> = Vec::with_capacity(script.chunks as usize);
+    for at in 0..script.chunks {
+        if at == script.chunks / 2 && trouble != Trouble::None {
+            return trouble_now(stream, trouble).await;
+        }
+        let due = received + script.ttft + script.interval * at;
+        if due > Instant::now() {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        let text = body(script, at);
+        let now = Instant::now();
+        stream.write_all(text.as_bytes()).await.ok()?;
+        sent.push(now);
+    }
+    let mut end = chunk(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#);
+    let total = script.chunks * script.tokens;
+    if script.usage != Usage::None {
+        end.push_str(&chunk(&format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":7,"completion_tokens":{total},"total_tokens":{}}}}}"#,
+            total + 7
+        )));
+    }
+    end.push_str(&chunk("[DONE]"));
+    end.push_str("0\r\n\r\n");
+    stream.write_all(end.as_bytes()).await.ok()?;
+    let mut truth = truth.lock().unwrap();
+    truth.ttft_s.push((sent[0] - received).as_secs_f64());
+    truth.gaps_s.extend(sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()));
+    Some(())
+}
+
+fn body(script: &Script, at: u32) -> String {
+    let words = "tok ".repeat(script.tokens as usize);
+    let field = if at < script.reasoning { "reasoning_content" } else { "content" };
+    let usage = if script.usage == Usage::PerChunk {
+        let told = (at + 1) * script.tokens;
+        format!(r#","usage":{{"prompt_tokens":7,"completion_tokens":{told},"total_tokens":{}}}"#, told + 7)
+    } else {
+        String::new()
+    };
+    chunk(&format!(
+        r#"{{"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk","created":1796036992,"model":"known","choices":[{{"index":0,"delta":{{"{field}":"{words}"}},"logprobs":null,"finish_reason":null}}]{usage}}}"#
+    ))
+}
+
+async fn trouble_now(stream: &mut TcpStream, trouble: Trouble) -> Option<()> {
+    match trouble {
+        Trouble::Hang => {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            None
+        }
+        Trouble::Short => stream.write_all(b"0\r\n\r\n").await.ok(),
+        Trouble::Error => {
+            let end = chunk(r#"{"error":{"message":"out of memory","code":500}}"#) + &chunk("[DONE]") + "0\r\n\r\n";
+            stream.write_all(end.as_bytes()).await.ok()
+        }
+        _ => {
+            let _ = stream.set_zero_linger();
+            None
+        }
+    }
+}
