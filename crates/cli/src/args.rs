@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, signals, triage, verify, whatif};
+use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, record, signals, triage, verify, whatif};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Ledger(ledger::Args),
     Export(export::Args),
     Model(model::Args),
+    Record(record::Args),
     Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),

@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod ledger;
 pub(crate) mod model;
+pub(crate) mod record;
 pub(crate) mod signals;
 pub(crate) mod triage;
 pub(crate) mod verify;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
         Command::Model(args) => model::run(args),
+        Command::Record(args) => record::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),

@@ -14,6 +14,7 @@ pub mod bench;
 mod fetch;
 mod interrupt;
 mod prometheus;
+mod record;
 mod window;
 
 pub use crate::address::{Address, AddressError};
@@ -21,4 +22,5 @@ pub use crate::authorization::{Authorization, AuthorizationError};
 pub use crate::fetch::{Fetch, FetchError};
 pub use crate::interrupt::on_interrupt;
 pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};
+pub use crate::record::{Processes, RecordError, RecordPlan, Recorded, record};
 pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};
