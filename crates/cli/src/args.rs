@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, capture, completions, diagnose, explain, export, ledger, model, record, signals, triage, verify, whatif};
+use crate::commands::{
+    bench, capture, completions, diagnose, explain, export, ledger, model, record, signals, tap, triage, verify, whatif,
+};
 use crate::screen::ColorChoice;
 
 /// Tells why LLM serving is slow, and proves it
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Export(export::Args),
     Model(model::Args),
     Record(record::Args),
+    Tap(tap::Args),
     Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),

@@ -10,6 +10,7 @@ pub(crate) mod ledger;
 pub(crate) mod model;
 pub(crate) mod record;
 pub(crate) mod signals;
+pub(crate) mod tap;
 pub(crate) mod triage;
 pub(crate) mod verify;
 pub(crate) mod whatif;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Ledger(args) => ledger::run(args),
         Command::Model(args) => model::run(args),
         Command::Record(args) => record::run(args),
+        Command::Tap(args) => tap::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),

@@ -65,6 +65,7 @@ impl Address {
     }
 
     /// The server itself: the same address without path and query.
+    #[must_use]
     pub fn server(&self) -> Self {
         Self { path_and_query: String::new(), ..self.clone() }
     }

@@ -15,12 +15,14 @@ mod fetch;
 mod interrupt;
 mod prometheus;
 mod record;
+mod tap;
 mod window;
 
 pub use crate::address::{Address, AddressError};
-pub use crate::authorization::{Authorization, AuthorizationError};
+pub use crate::authorization::{Authorization, AuthorizationError, secret};
 pub use crate::fetch::{Fetch, FetchError};
 pub use crate::interrupt::on_interrupt;
 pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};
 pub use crate::record::{Processes, RecordError, RecordPlan, Recorded, record};
+pub use crate::tap::{TapError, TapPlan, Tapped, tap};
 pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};

@@ -178,7 +178,11 @@ impl Process {
         add("proc.threads", &own, self.threads);
         add("proc.rss", &own, self.rss_kb.map(|kb| kb * 1024.0));
         for (name, ticks) in &self.by_thread {
-            add("proc.thread_cpu_time", &labels::canonical(&[("role", role), ("process", &process), ("thread", name)]), Some(ticks * TICK_S));
+            add(
+                "proc.thread_cpu_time",
+                &labels::canonical(&[("role", role), ("process", &process), ("thread", name)]),
+                Some(ticks * TICK_S),
+            );
         }
         for (mode, switches) in [("voluntary", self.voluntary), ("involuntary", self.involuntary)] {
             let labels = labels::canonical(&[("role", role), ("process", &process), ("mode", mode)]);

@@ -223,7 +223,7 @@ impl LogState {
             }
             return None;
         };
-        let added = lines.iter().filter(|byte| **byte == b'\n').count();
+        let added = String::from_utf8_lossy(lines).matches('\n').count();
         self.settle(&mut capture, written_ns);
         self.line_count = self.line_count.saturating_add(u32::try_from(added).unwrap_or(u32::MAX));
         self.pending = Vec::new();

@@ -4,7 +4,9 @@
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
 mod prometheus;
+mod record;
 mod servers;
+mod tap;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
