@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, capture, completions, diagnose, explain, export, ledger, model, record, signals, tap, triage, verify, whatif,
+    bench, capture, completions, diagnose, explain, export, ledger, model, record, signals, tap, triage, verify, watch, whatif,
 };
 use crate::screen::ColorChoice;
 
@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Model(model::Args),
     Record(record::Args),
     Tap(tap::Args),
+    Watch(watch::Args),
     Bench(bench::Args),
     Explain(explain::Args),
     Signals(signals::Args),

@@ -13,6 +13,7 @@ pub(crate) mod signals;
 pub(crate) mod tap;
 pub(crate) mod triage;
 pub(crate) mod verify;
+pub(crate) mod watch;
 pub(crate) mod whatif;
 
 use crate::args::{Args, Command};
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Model(args) => model::run(args),
         Command::Record(args) => record::run(args),
         Command::Tap(args) => tap::run(args),
+        Command::Watch(args) => watch::run(args, &screen),
         Command::Bench(args) => bench::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),

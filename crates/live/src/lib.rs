@@ -16,6 +16,7 @@ mod interrupt;
 mod prometheus;
 mod record;
 mod tap;
+mod watch;
 mod window;
 
 pub use crate::address::{Address, AddressError};
@@ -25,4 +26,5 @@ pub use crate::interrupt::on_interrupt;
 pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};
 pub use crate::record::{Processes, RecordError, RecordPlan, Recorded, record};
 pub use crate::tap::{TapError, TapPlan, Tapped, tap};
+pub use crate::watch::{ServeError, ServedPage};
 pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};

@@ -4,6 +4,7 @@ pub mod explain;
 pub mod html;
 pub mod json;
 pub mod markdown;
+pub mod metrics;
 pub mod terminal;
 pub mod verify;
 pub mod whatif;

@@ -64,3 +64,18 @@ fn of_export() {
 fn of_bench() {
     check(&["bench"], &expect_file!["help/bench.txt"]);
 }
+
+#[test]
+fn of_record() {
+    check(&["record"], &expect_file!["help/record.txt"]);
+}
+
+#[test]
+fn of_tap() {
+    check(&["tap"], &expect_file!["help/tap.txt"]);
+}
+
+#[test]
+fn of_watch() {
+    check(&["watch"], &expect_file!["help/watch.txt"]);
+}

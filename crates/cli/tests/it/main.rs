@@ -17,6 +17,7 @@ mod outputs;
 mod program;
 mod prometheus;
 mod readme;
+mod recording;
 mod redact;
 mod same_report;
 mod slo;
