@@ -116,6 +116,8 @@ pub struct LogLines<'a> {
     pub lines: &'a [u8],
     /// Host time at which the last of them was written: the log's zone and year follow from it.
     pub written_ns: i64,
+    /// The replica that writes it; by its name when `None`.
+    pub replica: Option<&'a str>,
 }
 
 /// Reads the next lines of the log `name`; `None` while its beginning is of no format of logs.
@@ -127,7 +129,8 @@ pub fn read_log_lines(name: &str, piece: &LogLines<'_>, options: &Options<'_>) -
     let naming = naming::of(name);
     let log_piece = Some(LogPiece { head: piece.head.to_vec(), written_ns: piece.written_ns });
     let reference = Some((piece.written_ns, piece.written_ns));
-    let context = Context { replica: naming.replica, log_piece, reference, ..Context::default() };
+    let replica = piece.replica.map(ToString::to_string).or(naming.replica);
+    let context = Context { replica, reference, log_piece, ..Context::default() };
     let mut input = Input::new(Box::new(piece.lines), options);
     let mut builder = Builder::new(&naming::source_name(name), format.id, &context).obey(options);
     (format.read)(&mut input, &mut builder);

@@ -40,7 +40,7 @@ const MAX_FINISHED_ROWS: u64 = 4_000_000;
 pub struct RecordPlan {
     /// Addresses of metrics.
     pub targets: Vec<Address>,
-    /// Logs to follow.
+    /// Logs to follow; each is of the target at its place in the list, where there is one.
     pub logs: Vec<PathBuf>,
     /// Processes of the engine.
     pub processes: Processes,

@@ -224,7 +224,7 @@ fn list(dir: &Path) -> Result<Vec<u32>, StoreError> {
 
 /// Every closed segment, as one capture; not yet in canonical order.
 pub(super) fn read_all(dir: &Path, losses: &mut Losses) -> Result<Capture, StoreError> {
-    read_numbers(dir, &list(dir)?, 0, losses)
+    Ok(read_numbers(dir, &list(dir)?, 0, losses))
 }
 
 /// The last segments, and what the first ones state of settings: a server's log tells them once, when it starts.
@@ -232,15 +232,15 @@ pub(super) fn read_recent(dir: &Path, count: usize, losses: &mut Losses) -> Resu
     let numbers = list(dir)?;
     let (before, recent) = numbers.split_at(numbers.len().saturating_sub(count));
     let first = &before[..before.len().min(FIRST_SEGMENTS)];
-    let mut stated = read_numbers(dir, first, first.first().copied().unwrap_or(0), losses)?;
+    let mut stated = read_numbers(dir, first, first.first().copied().unwrap_or(0), losses);
     let Tables { runs, settings, .. } = std::mem::take(&mut stated.tables);
     stated.tables = Tables { runs, settings, ..Tables::default() };
-    stated.extend(read_numbers(dir, recent, recent.first().copied().unwrap_or(0), losses)?);
+    stated.extend(read_numbers(dir, recent, recent.first().copied().unwrap_or(0), losses));
     Ok(stated)
 }
 
 /// Some closed segments, the first of which should be `expected`.
-fn read_numbers(dir: &Path, numbers: &[u32], mut expected: u32, losses: &mut Losses) -> Result<Capture, StoreError> {
+fn read_numbers(dir: &Path, numbers: &[u32], mut expected: u32, losses: &mut Losses) -> Capture {
     let mut whole = Capture::new();
     let mut budget = Budget::new();
     for &number in numbers {
@@ -268,7 +268,7 @@ fn read_numbers(dir: &Path, numbers: &[u32], mut expected: u32, losses: &mut Los
             }
         }
     }
-    Ok(whole)
+    whole
 }
 
 /// What an error says, with paths relative to the capture: the same damage gives the same issue wherever it lies.

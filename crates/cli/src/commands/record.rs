@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(value_name = "URL", required_unless_present_any = ["log", "pid", "process"])]
     targets: Vec<Address>,
 
-    /// A log to follow, through rotation and truncation
+    /// A log to follow, through rotation and truncation; the first is of the first URL, the second of the second
     #[arg(long, value_name = "FILE")]
     log: Vec<PathBuf>,
 
@@ -93,9 +93,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn plan(args: &Args) -> anyhow::Result<RecordPlan> {
-    let mut targets = args.targets.clone();
-    targets.sort();
-    targets.dedup();
+    let mut targets: Vec<Address> = Vec::new();
+    for target in &args.targets {
+        if !targets.contains(target) {
+            targets.push(target.clone());
+        }
+    }
     let processes = match (args.pid, &args.process) {
         (Some(pid), _) => Processes::Id(pid),
         (None, Some(name)) => Processes::Named(name.clone()),

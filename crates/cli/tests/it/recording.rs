@@ -218,7 +218,8 @@ fn scrape_for_real(folder: &Path, exporter: &str) {
     let deploy = program::root().join("deploy");
     let config = std::fs::read_to_string(deploy.join("prometheus.yml")).unwrap();
     assert!(config.contains("127.0.0.1:9477"));
-    let config = config.replace("127.0.0.1:9477", exporter).replace("scrape_interval: 15s", "scrape_interval: 1s\n  evaluation_interval: 1s");
+    let config =
+        config.replace("127.0.0.1:9477", exporter).replace("scrape_interval: 15s", "scrape_interval: 1s\n  evaluation_interval: 1s");
     std::fs::write(folder.join("prometheus.yml"), config).unwrap();
     std::fs::copy(deploy.join("alerts.yml"), folder.join("alerts.yml")).unwrap();
     let port = free_port();
@@ -249,16 +250,24 @@ fn the_alerts_do_what_they_say() {
     }
     for arguments in [["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"], ["test", "rules", "alerts_test.yml"]] {
         let output = Command::new("promtool").current_dir(program::root().join("deploy")).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 
 /// Every metric that the dashboard and the alerts name is one that the exporter has.
 #[test]
 fn dashboard_and_alerts_name_metrics_that_exist() {
-    let report = serde_json::from_str(&program::run(["diagnose", "--json", "cases/kv_thrash/recorded/artifacts"].map(|argument| {
-        if argument.starts_with("cases") { program::root().join(argument).to_string_lossy().into_owned() } else { argument.to_string() }
-    })).stdout);
+    let report = serde_json::from_str(
+        &program::run(["diagnose", "--json", "cases/kv_thrash/recorded/artifacts"].map(|argument| {
+            if argument.starts_with("cases") { program::root().join(argument).to_string_lossy().into_owned() } else { argument.to_string() }
+        }))
+        .stdout,
+    );
     let served = report::views::metrics::render(&report.unwrap(), 1.0) + "inferoscope_recording_up 1\n";
     let mut count = 0;
     for file in ["grafana-dashboard.json", "alerts.yml"] {

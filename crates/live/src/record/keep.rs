@@ -24,6 +24,8 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_PENDING_BYTES: usize = 1 << 20;
 /// Times below this are no dates: the line had none.
 const EARLIEST_NS: i64 = 100_000_000_000_000_000;
+/// Time before the recording from which figures of a log are taken.
+const BEFORE_NS: i64 = 30_000_000_000;
 /// What a piece of a log may say of itself and the whole log does not.
 const PIECE_ISSUES: &[&str] = &["nothing_known", "lines_without_time", "log_apart", "log_without_year"];
 
@@ -55,6 +57,10 @@ struct Outage {
 #[derive(Default)]
 struct LogState {
     name: String,
+    /// Host and port of the server that writes it.
+    replica: Option<String>,
+    /// Host time at which the recording began.
+    begun_ns: i64,
     head: Vec<u8>,
     pending: Vec<u8>,
     line_count: u32,
@@ -63,14 +69,16 @@ struct LogState {
 impl Keeper {
     pub(super) fn begin(plan: &RecordPlan) -> Result<Self, StoreError> {
         let target = |address: &crate::Address| Target { name: address.to_string(), ..Target::default() };
-        let log = |path: &std::path::PathBuf| {
+        let begun_ns = crate::window::host_time_ns();
+        let log = |(at, path): (usize, &std::path::PathBuf)| {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-            LogState { name, ..LogState::default() }
+            let replica = plan.targets.get(at).map(|target| format!("{}:{}", target.host(), target.port()));
+            LogState { name, replica, begun_ns, ..LogState::default() }
         };
         Ok(Self {
             writer: Writer::create(&plan.out)?,
             targets: plan.targets.iter().map(target).collect(),
-            logs: plan.logs.iter().map(log).collect(),
+            logs: plan.logs.iter().enumerate().map(log).collect(),
             told: Recorded::default(),
             open_rows: 0,
             dropped_told: 0,
@@ -216,7 +224,7 @@ impl LogState {
             self.pending.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         let lines = if self.pending.is_empty() { bytes } else { &self.pending };
-        let piece = ingest::LogLines { head: &self.head, lines, written_ns };
+        let piece = ingest::LogLines { head: &self.head, lines, written_ns, replica: self.replica.as_deref() };
         let Some(mut capture) = ingest::read_log_lines(&self.name, &piece, &ingest::Options::default()) else {
             if self.pending.is_empty() {
                 self.pending.extend_from_slice(&bytes[..bytes.len().min(MAX_PENDING_BYTES)]);
@@ -239,6 +247,12 @@ impl LogState {
         }
         for t_ns in tables.logs.t_ns.iter_mut().chain(&mut tables.samples.t_ns).filter(|t_ns| **t_ns < EARLIEST_NS) {
             *t_ns = written_ns;
+        }
+        // What it measured long before is of another time; its settings and its start-up still hold.
+        let earliest_ns = self.begun_ns.saturating_sub(BEFORE_NS);
+        if tables.samples.t_ns.iter().any(|t_ns| *t_ns < earliest_ns) {
+            let all = std::mem::take(&mut tables.samples);
+            all.rows().filter(|row| row.t_ns >= earliest_ns).for_each(|row| tables.samples.push(row));
         }
         let kept: Vec<_> = tables.issues.rows().collect();
         tables.issues = Issues::default();
