@@ -413,6 +413,7 @@ pub const SIGNALS: &[Signal] = &[
     signal("proc.runqueue_wait", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "main thread runnable but not running, so far"),
     signal("proc.run_time", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "main thread running, so far"),
     signal("proc.cpu_time", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "CPU time of all threads, so far"),
+    signal("proc.thread_cpu_time", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process", "thread"], "CPU time of the threads of one name, so far"),
     signal("proc.runqueue_wait_all", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "all live threads runnable but not running, so far"),
     signal("proc.context_switches", Unit::Count, Dimension::Host, Kind::Counter, MEASURED, &["role", "process", "mode"], "context switches of the main thread, so far"),
     signal("proc.rss", Unit::Byte, Dimension::MemoryCapacity, Kind::Gauge, MEASURED, &["role", "process"], "resident memory"),

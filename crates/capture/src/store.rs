@@ -93,6 +93,31 @@ pub fn open(dir: &Path) -> Result<Capture, StoreError> {
     }
 }
 
+/// The last `segments` segments of a growing capture, with the settings told at its beginning; a finished one as a whole.
+/// What it costs does not grow with the recording.
+pub fn open_recent(dir: &Path, segments: usize) -> Result<Capture, StoreError> {
+    let dir = &find(dir);
+    if manifest_file::read(dir)?.0.state != State::Growing {
+        return open(dir);
+    }
+    let mut losses = Losses::default();
+    let read = segments::read_recent(dir, segments, &mut losses);
+    // Finished meanwhile: its segments are gone, what they held stands in its tables.
+    if manifest_file::read(dir)?.0.state != State::Growing {
+        return open(dir);
+    }
+    let mut capture = read?;
+    losses.move_to(&mut capture);
+    capture.canonicalize();
+    Ok(capture)
+}
+
+/// True if `dir` is a growing capture that somebody writes now.
+pub fn is_growing(dir: &Path) -> bool {
+    let dir = &find(dir);
+    manifest_file::read(dir).is_ok_and(|(file, _)| file.state == State::Growing) && disk::is_locked(&dir.join(manifest_file::SEGMENTS))
+}
+
 /// True if `dir` is a capture, whatever its version and state, and even if its manifest is damaged: then [`open`] says how.
 pub fn is_capture(dir: &Path) -> bool {
     manifest_file::is_there(&find(dir))

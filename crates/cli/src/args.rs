@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, capture, completions, diagnose, explain, export, ledger, load, model, plan, signals, simulate_engine, triage, verify, whatif,
+    bench, capture, completions, diagnose, explain, export, ledger, load, model, plan, record, signals, simulate_engine, tap, triage,
+    verify, watch, whatif,
 };
 use crate::screen::ColorChoice;
 
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     Ledger(ledger::Args),
     Export(export::Args),
     Model(model::Args),
+    Record(record::Args),
+    Tap(tap::Args),
+    Watch(watch::Args),
     Bench(bench::Args),
     Load(Box<load::Args>),
     SimulateEngine(simulate_engine::Args),

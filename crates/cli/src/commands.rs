@@ -10,10 +10,13 @@ pub(crate) mod ledger;
 pub(crate) mod load;
 pub(crate) mod model;
 pub(crate) mod plan;
+pub(crate) mod record;
 pub(crate) mod signals;
 pub(crate) mod simulate_engine;
+pub(crate) mod tap;
 pub(crate) mod triage;
 pub(crate) mod verify;
+pub(crate) mod watch;
 pub(crate) mod whatif;
 
 use crate::args::{Args, Command};
@@ -32,6 +35,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Triage(args) => triage::run(args, &screen),
         Command::Ledger(args) => ledger::run(args),
         Command::Model(args) => model::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Tap(args) => tap::run(args),
+        Command::Watch(args) => watch::run(args, &screen),
         Command::Bench(args) => bench::run(args),
         Command::Load(args) => load::run(args),
         Command::SimulateEngine(args) => simulate_engine::run(args),

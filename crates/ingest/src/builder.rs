@@ -36,6 +36,17 @@ pub(crate) struct Context {
     pub(crate) process_starts: BTreeMap<String, i64>,
     /// Files beside the source that it may name.
     pub(crate) beside: Vec<String>,
+    /// Set when the source is the next piece of a log that grows.
+    pub(crate) log_piece: Option<LogPiece>,
+}
+
+/// What a piece of a growing log does not tell itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogPiece {
+    /// First bytes of the log: they tell the engine.
+    pub(crate) head: Vec<u8>,
+    /// Host time at which the last line of the piece was written.
+    pub(crate) written_ns: i64,
 }
 
 impl Context {

@@ -30,6 +30,9 @@ pub(crate) struct Shift {
 
 /// The shift of a source that covers `span` when read as UTC; `first_line` is the time of its first start-up line.
 pub(crate) fn find_shift(span: (i64, i64), first_line: Option<i64>, context: &Context) -> Shift {
+    if let Some(shift) = context.log_piece.as_ref().and_then(|piece| by_last_line(span.1, piece.written_ns)) {
+        return shift;
+    }
     if let Some(first) = first_line
         && let Some(shift) = by_process_start(first, context)
     {
@@ -44,6 +47,17 @@ pub(crate) fn find_shift(span: (i64, i64), first_line: Option<i64>, context: &Co
             overlaps: true,
         },
     }
+}
+
+/// The last line was written when the file was changed last: the zone is what lies between, in whole quarters of an hour.
+fn by_last_line(last: i64, written_ns: i64) -> Option<Shift> {
+    let quarters = written_ns.checked_sub(last)?.saturating_add(QUARTER_NS / 2).div_euclid(QUARTER_NS);
+    (quarters.abs() <= FARTHEST).then(|| Shift {
+        offset_ns: quarters * QUARTER_NS,
+        error_ns: SECOND_NS,
+        method: "last line was written when the file was; zone in whole quarters of an hour".to_string(),
+        overlaps: true,
+    })
 }
 
 fn by_process_start(first: i64, context: &Context) -> Option<Shift> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capture::{Capture, Severity};
 
-use crate::builder::{Builder, Built, Context, ScrapeTime};
+use crate::builder::{Builder, Built, Context, LogPiece, ScrapeTime};
 use crate::duplicates::{self, Seen};
 use crate::error::IngestError;
 use crate::finish::Conclusions;
@@ -105,6 +105,36 @@ pub fn read_scrapes(name: &str, scrapes: &[Scrape<'_>], options: &Options<'_>) -
     let mut builder = Builder::new(&naming::source_name(name), prometheus_text::FORMAT.id, &context);
     let bytes = prometheus_text::read_scrapes(scrapes, options, &mut builder);
     conclude(vec![builder.finish(&bytes)])
+}
+
+/// The next lines of a log that grows: at most one format, told by the log's beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct LogLines<'a> {
+    /// The first bytes of the log, which tell its format and engine.
+    pub head: &'a [u8],
+    /// Whole lines that were not read before.
+    pub lines: &'a [u8],
+    /// Host time at which the last of them was written: the log's zone and year follow from it.
+    pub written_ns: i64,
+    /// The replica that writes it; by its name when `None`.
+    pub replica: Option<&'a str>,
+}
+
+/// Reads the next lines of the log `name`; `None` while its beginning is of no format of logs.
+pub fn read_log_lines(name: &str, piece: &LogLines<'_>, options: &Options<'_>) -> Option<Capture> {
+    let format = formats::sniff(&Probe { head: piece.head, is_whole: true });
+    if !format.id.ends_with("_log") {
+        return None;
+    }
+    let naming = naming::of(name);
+    let log_piece = Some(LogPiece { head: piece.head.to_vec(), written_ns: piece.written_ns });
+    let reference = Some((piece.written_ns, piece.written_ns));
+    let replica = piece.replica.map(ToString::to_string).or(naming.replica);
+    let context = Context { replica, reference, log_piece, ..Context::default() };
+    let mut input = Input::new(Box::new(piece.lines), options);
+    let mut builder = Builder::new(&naming::source_name(name), format.id, &context).obey(options);
+    (format.read)(&mut input, &mut builder);
+    Some(conclude(vec![builder.finish(&input.finish())]))
 }
 
 /// The capture of sources that stand alone.

@@ -64,6 +64,12 @@ impl Address {
         Ok(address)
     }
 
+    /// The server itself: the same address without path and query.
+    #[must_use]
+    pub fn server(&self) -> Self {
+        Self { path_and_query: String::new(), ..self.clone() }
+    }
+
     /// The address of a path of the API, query included.
     pub(crate) fn at(&self, path_and_query: &str) -> Self {
         Self { path_and_query: format!("{}{path_and_query}", self.path_and_query), ..self.clone() }

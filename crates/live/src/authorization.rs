@@ -75,7 +75,8 @@ impl fmt::Debug for Authorization {
     }
 }
 
-fn secret(place: &str) -> Result<String, AuthorizationError> {
+/// The one line that stands in `env:NAME` or `file:PATH`.
+pub fn secret(place: &str) -> Result<String, AuthorizationError> {
     let text = if let Some(name) = place.strip_prefix("env:") {
         std::env::var(name).map_err(|_| AuthorizationError::Variable(name.to_string()))?
     } else if let Some(path) = place.strip_prefix("file:") {

@@ -1,4 +1,4 @@
-//! One GET of one address, with a limit on everything.
+//! One GET (or a POST without a body) of one address, with a limit on everything.
 
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
@@ -38,6 +38,8 @@ pub struct Fetch {
     pub authorization: Option<Authorization>,
     /// Whether the server may pack its answer.
     pub accepts_gzip: bool,
+    /// Asks with POST and an empty body, as engines want it that start or stop their profiler.
+    pub posts: bool,
 }
 
 /// Why there is no answer. Addresses are shown without credentials.
@@ -157,7 +159,7 @@ impl Fetch {
     /// A GET with the limits of a metrics scrape: 3 s to connect, 10 s in all, 32 MiB.
     pub fn new(address: Address) -> Self {
         let (connect_timeout, total_timeout) = (Duration::from_secs(3), Duration::from_secs(10));
-        Self { address, connect_timeout, total_timeout, max_body_bytes: 32 << 20, authorization: None, accepts_gzip: false }
+        Self { address, connect_timeout, total_timeout, max_body_bytes: 32 << 20, authorization: None, accepts_gzip: false, posts: false }
     }
 
     /// Reads the body. Needs a tokio runtime with I/O and time.
@@ -207,7 +209,9 @@ impl Fetch {
     }
 
     fn request(&self) -> Request<Empty<Bytes>> {
-        let mut request = Request::get(self.address.path_and_query())
+        let mut request = Request::builder()
+            .method(if self.posts { Method::POST } else { Method::GET })
+            .uri(self.address.path_and_query())
             .header(HOST, self.address.authority())
             .header(USER_AGENT, concat!("inferoscope/", env!("CARGO_PKG_VERSION")))
             .header(ACCEPT, "text/plain;version=0.0.4, */*;q=0.1");

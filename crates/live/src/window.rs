@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
 }
 
 /// The result of `work`, or nothing when `stop` is set first.
-async fn unless_stopped<T>(stop: &AtomicBool, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn unless_stopped<T>(stop: &AtomicBool, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut stopped) = (pin!(work), pin!(stopped(stop)));
     poll_fn(|context| match stopped.as_mut().poll(context) {
         Poll::Ready(()) => Poll::Ready(None),
@@ -170,7 +170,7 @@ async fn stopped(stop: &AtomicBool) {
 }
 
 /// The first tick after `due` that has not passed yet.
-fn next_tick(due: Duration, elapsed: Duration, interval: Duration) -> Duration {
+pub(crate) fn next_tick(due: Duration, elapsed: Duration, interval: Duration) -> Duration {
     let next = due + interval;
     if elapsed <= next {
         return next;
@@ -179,13 +179,13 @@ fn next_tick(due: Duration, elapsed: Duration, interval: Duration) -> Duration {
     due + interval.saturating_mul(u32::try_from(missed + 1).unwrap_or(u32::MAX))
 }
 
-fn head_line(t_ns: i64, duration: Duration, error: Option<&str>) -> String {
+pub(crate) fn head_line(t_ns: i64, duration: Duration, error: Option<&str>) -> String {
     let (seconds, nanos) = (t_ns / 1_000_000_000, t_ns % 1_000_000_000);
     let error = error.map(|kind| format!(" error={kind}")).unwrap_or_default();
     format!("# SCRAPE ts={seconds}.{nanos:09} dur={:.3}{error}\n", duration.as_secs_f64())
 }
 
-fn host_time_ns() -> i64 {
+pub(crate) fn host_time_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 

@@ -4,6 +4,7 @@ pub mod explain;
 pub mod html;
 pub mod json;
 pub mod markdown;
+pub mod metrics;
 pub mod plan;
 pub mod terminal;
 pub mod verify;

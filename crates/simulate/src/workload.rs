@@ -131,13 +131,6 @@ impl Workload {
         self
     }
 
-    /// The first `count` requests alone.
-    #[must_use]
-    pub fn first(mut self, count: usize) -> Self {
-        self.requests.truncate(count);
-        self
-    }
-
     /// The same requests with priorities by their index in order of arrival.
     #[must_use]
     pub fn with_priorities(mut self, priority: impl Fn(usize) -> i32) -> Self {

@@ -20,7 +20,7 @@ use super::schema::is_time;
 use super::{clear_way, table_bytes};
 use crate::capture::Capture;
 use crate::issues::Severity;
-use crate::tables::{ColumnRef, Table, TableObserver};
+use crate::tables::{ColumnRef, Table, TableObserver, Tables};
 
 /// Where a compaction gathers the finished tables, inside the capture.
 const STAGING: &str = "finished.tmp";
@@ -30,6 +30,9 @@ const CLOSE_ROWS: usize = 1 << 16;
 
 /// or when its rows span this much time.
 const CLOSE_NS: i64 = 1_000_000_000;
+
+/// Segments at the beginning whose settings are read beside the last ones.
+const FIRST_SEGMENTS: usize = 5;
 
 /// Writes a growing capture.
 ///
@@ -221,10 +224,26 @@ fn list(dir: &Path) -> Result<Vec<u32>, StoreError> {
 
 /// Every closed segment, as one capture; not yet in canonical order.
 pub(super) fn read_all(dir: &Path, losses: &mut Losses) -> Result<Capture, StoreError> {
+    Ok(read_numbers(dir, &list(dir)?, 0, losses))
+}
+
+/// The last segments, and what the first ones state of settings: a server's log tells them once, when it starts.
+pub(super) fn read_recent(dir: &Path, count: usize, losses: &mut Losses) -> Result<Capture, StoreError> {
+    let numbers = list(dir)?;
+    let (before, recent) = numbers.split_at(numbers.len().saturating_sub(count));
+    let first = &before[..before.len().min(FIRST_SEGMENTS)];
+    let mut stated = read_numbers(dir, first, first.first().copied().unwrap_or(0), losses);
+    let Tables { runs, settings, .. } = std::mem::take(&mut stated.tables);
+    stated.tables = Tables { runs, settings, ..Tables::default() };
+    stated.extend(read_numbers(dir, recent, recent.first().copied().unwrap_or(0), losses));
+    Ok(stated)
+}
+
+/// Some closed segments, the first of which should be `expected`.
+fn read_numbers(dir: &Path, numbers: &[u32], mut expected: u32, losses: &mut Losses) -> Capture {
     let mut whole = Capture::new();
     let mut budget = Budget::new();
-    let mut expected = 0;
-    for number in list(dir)? {
+    for &number in numbers {
         if number > expected {
             let place = if number - expected == 1 { format!("{expected:06}") } else { format!("{expected:06} to {:06}", number - 1) };
             let sentence = format!("Expected segment {expected:06} after the one before, found {number:06}.");
@@ -249,7 +268,7 @@ pub(super) fn read_all(dir: &Path, losses: &mut Losses) -> Result<Capture, Store
             }
         }
     }
-    Ok(whole)
+    whole
 }
 
 /// What an error says, with paths relative to the capture: the same damage gives the same issue wherever it lies.

@@ -43,6 +43,33 @@ fn segments_close_by_time_and_by_rows() {
 }
 
 #[test]
+fn the_last_segments_are_read_with_the_settings_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.capture");
+    let mut writer = Writer::create(&path).unwrap();
+    for first in 0..20 {
+        let mut piece = piece(first * 10, 10);
+        if first == 0 {
+            let (key, value) = (piece.intern("config.max_num_seqs"), piece.intern("2"));
+            piece.tables.settings.push(capture::Setting { key, value, ..capture::Setting::default() });
+        }
+        writer.append(piece).unwrap();
+        writer.flush().unwrap();
+    }
+    assert!(store::is_growing(&path));
+    let recent = store::open_recent(&path, 3).unwrap();
+    let all = store::open(&path).unwrap();
+    assert_eq!((recent.tables.samples.value.len(), all.tables.samples.value.len()), (30, 200));
+    assert_eq!(recent.tables.samples.t_ns, all.tables.samples.t_ns[170..]);
+    assert_eq!(recent.tables.settings.key.len(), all.tables.settings.key.len());
+    assert_eq!(issues(&recent), "");
+    assert_same(&store::open_recent(&path, 99).unwrap(), &all);
+    writer.finish().unwrap();
+    assert!(!store::is_growing(&path));
+    assert_same(&store::open_recent(&path, 3).unwrap(), &store::open(&path).unwrap());
+}
+
+#[test]
 fn pieces_of_one_source_are_one_source() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.capture");

@@ -89,3 +89,18 @@ fn of_load() {
 fn of_simulate_engine() {
     check(&["simulate-engine"], &expect_file!["help/simulate-engine.txt"]);
 }
+
+#[test]
+fn of_record() {
+    check(&["record"], &expect_file!["help/record.txt"]);
+}
+
+#[test]
+fn of_tap() {
+    check(&["tap"], &expect_file!["help/tap.txt"]);
+}
+
+#[test]
+fn of_watch() {
+    check(&["watch"], &expect_file!["help/watch.txt"]);
+}

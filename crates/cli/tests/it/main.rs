@@ -19,6 +19,7 @@ mod plan;
 mod program;
 mod prometheus;
 mod readme;
+mod recording;
 mod redact;
 mod same_report;
 mod slo;

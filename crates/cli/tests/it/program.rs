@@ -24,7 +24,12 @@ static RUNS: AtomicUsize = AtomicUsize::new(0);
 
 /// The program with a clean environment.
 pub(crate) fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inferoscope"));
+    command_of(env!("CARGO_BIN_EXE_inferoscope"))
+}
+
+/// Another program that runs this one.
+pub(crate) fn command_of(program: &str) -> Command {
+    let mut command = Command::new(program);
     for name in ["COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE", "LANG", "LC_ALL"] {
         command.env_remove(name);
     }

@@ -49,7 +49,8 @@ fn engine_of(text: &[u8]) -> Option<&'static Engine> {
 }
 
 fn read(input: &mut Input<'_>, builder: &mut Builder<'_>) {
-    let mut reader = Reader::new(engine_of(input.head()), builder);
+    let head = builder.context.log_piece.as_ref().map_or(input.head(), |piece| &piece.head);
+    let mut reader = Reader::new(engine_of(head), builder);
     each_line(input, |line, number| reader.line(line, number, builder));
     reader.finish(builder);
 }

@@ -1,7 +1,8 @@
 //! A host sampler's log: once a second the load, the CPU counters and one entry per process of the run.
 //!
 //! Counters stay cumulative. Ticks are 10 ms (`USER_HZ` 100 on every Linux we know). A role that ends in `-0`, `-1`
-//! belongs to that replica and keeps its whole name as the label `role`.
+//! belongs to that replica and keeps its whole name as the label `role`. Beside the processes may stand the cgroup's quota in
+//! cores and its throttled seconds, and within each process the CPU ticks of its threads by name.
 
 use capture::labels;
 
@@ -15,6 +16,8 @@ use crate::json::JsonResult;
 pub(crate) const FORMAT: Format = Format { id: "host_jsonl", stage: Stage::Clocked, sniff, read };
 
 const TICK_S: f64 = 0.01;
+/// Names of threads taken of one process at one moment.
+const MAX_THREAD_NAMES: usize = 64;
 
 fn sniff(probe: &Probe<'_>) -> Confidence {
     sniff_keys(probe, &["ts", "procs"])
@@ -33,6 +36,8 @@ struct Moment {
     load: Option<f64>,
     cpus: Vec<(String, Vec<f64>)>,
     processes: Vec<Process>,
+    quota: Option<f64>,
+    throttled: Option<f64>,
 }
 
 #[derive(Default)]
@@ -49,6 +54,8 @@ struct Process {
     run_ns: Option<f64>,
     wait_ns: Option<f64>,
     wait_all_ns: Option<f64>,
+    /// CPU ticks by name of the thread.
+    by_thread: Vec<(String, f64)>,
 }
 
 impl Moment {
@@ -80,6 +87,8 @@ impl Moment {
                     it.processes.push(Process::read(json)?);
                     Ok(())
                 })?,
+                "cpu_quota" => it.quota = json.f64()?,
+                "cpu_throttled_s" => it.throttled = json.f64()?,
                 _ => json.skip()?,
             }
             Ok(())
@@ -92,6 +101,11 @@ impl Moment {
         builder.covers(t_ns);
         if let Some(load) = self.load.filter(|load| load.is_finite()) {
             builder.sample(t_ns, "host.load", "", load);
+        }
+        for (signal, value) in [("host.cpu_quota", self.quota), ("host.cpu_throttled", self.throttled)] {
+            if let Some(value) = value.filter(|value| value.is_finite()) {
+                builder.sample(t_ns, signal, "", value);
+            }
         }
         let mut cores = 0.0;
         for (cpu, ticks) in &self.cpus {
@@ -127,6 +141,12 @@ impl Process {
                 "nvcsw" => it.involuntary = json.f64()?,
                 "run_ns" => it.run_ns = json.f64()?,
                 "runq_wait_ns" => it.wait_ns = json.f64()?,
+                "thread_ticks" => json.object(|name, json| {
+                    if let Some(ticks) = json.f64()?.filter(|_| it.by_thread.len() < MAX_THREAD_NAMES) {
+                        it.by_thread.push((name.to_string(), ticks));
+                    }
+                    Ok(())
+                })?,
                 "runq_wait_ns_all" => it.wait_all_ns = json.f64()?,
                 _ => json.skip()?,
             }
@@ -157,6 +177,13 @@ impl Process {
         add("proc.runqueue_wait_all", &own, self.wait_all_ns.map(|ns| ns / 1e9));
         add("proc.threads", &own, self.threads);
         add("proc.rss", &own, self.rss_kb.map(|kb| kb * 1024.0));
+        for (name, ticks) in &self.by_thread {
+            add(
+                "proc.thread_cpu_time",
+                &labels::canonical(&[("role", role), ("process", &process), ("thread", name)]),
+                Some(ticks * TICK_S),
+            );
+        }
         for (mode, switches) in [("voluntary", self.voluntary), ("involuntary", self.involuntary)] {
             let labels = labels::canonical(&[("role", role), ("process", &process), ("mode", mode)]);
             add("proc.context_switches", &labels, switches);

@@ -2,6 +2,8 @@
 
 use expect_test::expect;
 
+use ingest::Options;
+
 use crate::shown::{check, data, import, import_text};
 
 #[test]
@@ -239,4 +241,25 @@ fn an_unknown_log_is_an_attachment_but_common_lines_are_seen() {
             ! note attachment runner.log [] x1 found a text log of no known engine; none of the 27 known formats fits; the file is kept as an attachment and not read
         "#]],
     );
+}
+
+/// A log that grows is read in pieces: engine and format by its beginning, zone and year by when the piece was written.
+#[test]
+fn pieces_of_a_growing_log_stand_where_they_were_written() {
+    let hour_ns = 3_600_000_000_000;
+    let head = "[2026-11-30 10:00:00] server_args=ServerArgs(model_path='m', port=30000)\n";
+    let line = "[2026-11-30 12:00:05] Decode batch, #running-req: 3, #token: 500, token usage: 0.05, gen throughput (token/s): 90.1, #queue-req: 2\n";
+    let local_ns = "2026-11-30T12:00:05Z".parse::<jiff::Timestamp>().unwrap().as_nanosecond() as i64;
+    let options = Options::default();
+    let mut told = Vec::new();
+    for (written_ns, lines) in [(local_ns - 2 * hour_ns + 1, line), (local_ns + 5 * hour_ns, line)] {
+        let piece = ingest::LogLines { head: head.as_bytes(), lines: lines.as_bytes(), written_ns, replica: Some("a:1") };
+        let capture = ingest::read_log_lines("server.log", &piece, &options).expect("the head tells the engine");
+        let running = capture.tables.samples.rows().find(|row| capture.text(row.signal) == "engine.running").unwrap();
+        assert!(capture.text(running.labels).contains("replica=\"a:1\""), "{}", capture.text(running.labels));
+        told.push(((running.t_ns - local_ns) / hour_ns, running.value));
+    }
+    assert_eq!(told, [(-2, 3.0), (5, 3.0)]);
+    let unknown = ingest::LogLines { head: b"hello\nworld\n", lines: b"hello\n", written_ns: local_ns, replica: None };
+    assert!(ingest::read_log_lines("x.log", &unknown, &options).is_none());
 }

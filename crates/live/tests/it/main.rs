@@ -7,8 +7,10 @@
 mod known_server;
 mod load;
 mod prometheus;
+mod record;
 mod servers;
 mod simulated;
+mod tap;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
