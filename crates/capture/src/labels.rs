@@ -3,7 +3,7 @@
 /// Known labels of signals; an importer maps what it finds to these or drops it.
 pub const KNOWN: &[&str] = &[
     "category", "class", "device", "engine", "finish", "kernel", "mode", "part", "phase", "position", "process", "rank", "reason",
-    "replica", "role", "source", "stage",
+    "replica", "role", "source", "stage", "thread",
 ];
 
 /// Builds canonical label text from pairs; later duplicates of a key win, empty values are dropped.

@@ -83,7 +83,9 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
             }
             Ok(_) => {}
             Err(error) if args.keep_on => {
-                page.iter().for_each(|page| page.set(up(false)));
+                if let Some(page) = &page {
+                    page.set(up(false));
+                }
                 Progress::new().note(&format!("waiting: {error:#}"));
             }
             Err(error) => return Err(error),
