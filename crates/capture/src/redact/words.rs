@@ -176,7 +176,7 @@ pub(super) const VOCABULARY: &[&str] = &[
     "core", "api_server", "device", "gpu", "model", "forward",
     // backends and kinds of kernels
     "attention backend", "attention-backend", "attention_backend", "attention", "attn", "flashinfer", "flash-attn", "flashattention",
-    "flash attention", "flashmla", "sdpa", "moe backend", "moe-backend", "moe_backend", "moe-runner", "gemm", "marlin", "machete", "cutlass",
+    "flash attention", "flash_fwd", "splitkv", "fmha", "softmax", "flashmla", "sdpa", "moe backend", "moe-backend", "moe_backend", "moe-runner", "gemm", "marlin", "machete", "cutlass",
     "tuned config", "tuned moe", "moe config", "linear backend", "matmul", "moe", "expert kernels", "expert", "quant", "linear",
     "elementwise", "norm", "cast", "activation", "pointwise", "residual", "copy", "copies", "memcpy", "transpose", "pinned", "contiguous",
     "sgemm", "simt", "fp32_gemm", "f32f32_f32f32", "dgemm", "recompil", "mark_dynamic", "dynamic=true", "autotun",
