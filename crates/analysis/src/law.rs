@@ -212,19 +212,19 @@ pub const CPU_RIDGE_SEQS: f64 = 8.0;
 /// bandwidth-bound region at B* = F b / (2 W) sequences (whatif.md, section 2): 150 and more on every GPU of the
 /// hardware table, so up to half of the smallest the constant holds at least half. A CPU's ridge is an order lower.
 fn seats_below_ridge(subject: &Subject, evidence: &Evidence) -> f64 {
-    match Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
-        None if subject.device == "CPU" => CPU_RIDGE_SEQS,
-        known => 0.5 * known.unwrap_or(LEAST_GPU_RIDGE_SEQS),
-    }
+    let is_known = told_ridge(subject, evidence).is_some();
+    if !is_known && subject.device == "CPU" { CPU_RIDGE_SEQS } else { 0.5 * ridge(subject, evidence) }
 }
 
 /// Sequences per step at which arithmetic takes as long as reading the weights; the smallest of any GPU where the device is
 /// not known.
 pub fn ridge(subject: &Subject, evidence: &Evidence) -> f64 {
-    match Hardware::find(subject, &evidence.settings).and_then(|hardware| hardware.ridge()) {
-        None if subject.device == "CPU" => CPU_RIDGE_SEQS,
-        known => known.unwrap_or(LEAST_GPU_RIDGE_SEQS),
-    }
+    let untold = if subject.device == "CPU" { CPU_RIDGE_SEQS } else { LEAST_GPU_RIDGE_SEQS };
+    told_ridge(subject, evidence).unwrap_or(untold)
+}
+
+fn told_ridge(subject: &Subject, evidence: &Evidence) -> Option<f64> {
+    Hardware::find(subject, &evidence.settings)?.ridge()
 }
 
 /// The smallest ridge of a GPU in the hardware table, rounded.

@@ -3,7 +3,7 @@
 mod by_trace;
 
 use crate::check::{Answer, Found, check, clear, figure};
-use crate::contract::{Direction, Evidence};
+use crate::contract::{Direction, Evidence, Hypothesis};
 use crate::device_remedy::{hypothesis, moves, outside, token_kept};
 use crate::device_step::{figure_of, is_cpu};
 use crate::record_device::{COUNTERS, undecided};
@@ -83,31 +83,22 @@ fn find(situation: &Situation<'_>) -> Answer {
     Answer::Found(Box::new(found(situation, busy, best, &known, power)))
 }
 
+/// Watching something else than utilization, which stays as it is.
+fn look_elsewhere(situation: &Situation<'_>, busy: f64, to: &str, instruction: &str) -> Hypothesis {
+    let why = "it says that something is in flight, whatever is repaired";
+    let unchanged = moves("gpu.busy", "utilization", "ratio", Direction::Unchanged, Some(busy), None, why);
+    hypothesis(outside("what is watched", to, "none", instruction), "none", "nothing to undo", vec![unchanged, token_kept(situation)])
+}
+
 fn found(situation: &Situation<'_>, busy: f64, best: f64, known: &[(&str, f64, f64)], power: Option<f64>) -> Found {
     let mut rows: Vec<Evidence> = vec![figure("gpu.busy", busy, "ratio", "share of time with anything in flight")];
     rows.extend(known.iter().map(|(name, value, _)| figure(name, *value, "ratio", "counter")));
     rows.extend(power.map(|power| figure("power over its limit", power, "ratio", "counter")));
-    let look = hypothesis(
-        outside(
-            "what is watched",
-            "active multiprocessors, matrix units and memory",
-            "none",
-            "watch sm_active, tensor_active and dram_active instead of utilization",
-        ),
-        "none",
-        "nothing to undo",
-        vec![
-            moves(
-                "gpu.busy",
-                "utilization",
-                "ratio",
-                Direction::Unchanged,
-                Some(busy),
-                None,
-                "it says that something is in flight, whatever is repaired",
-            ),
-            token_kept(situation),
-        ],
+    let look = look_elsewhere(
+        situation,
+        busy,
+        "active multiprocessors, matrix units and memory",
+        "watch sm_active, tensor_active and dram_active instead of utilization",
     );
     Found {
         summary: format!("\"{}\" busy, but the busiest dimension is at {} of what it reaches", percent(busy), percent(best)),

@@ -6,11 +6,12 @@ use model::memory::Dtype;
 use model::step_law::StepLaw;
 use simulate::config::{EngineConfig, Load as LoopKind, Routing, Speculation, SystemConfig, Topology};
 use simulate::cost::LinearCost;
+use simulate::outcome::Spread;
 use simulate::workload::{Arrivals, Generator, Lengths};
 use simulate::{Request, Workload};
 
 use super::Refusal;
-use super::figures::{Figures, Metric, mean, p99};
+use super::figures::{Figures, Metric};
 use super::fit::{Target, fit};
 use super::scenario::{Run, Scenario};
 use crate::account::ServerMeans;
@@ -21,6 +22,8 @@ use crate::load::Load;
 
 /// Fewest request rows from which a workload is taken as recorded.
 const MIN_ROWS: usize = 10;
+/// Fewest requests from which a 99th percentile is taken.
+const MIN_TAIL_ROWS: u64 = 100;
 /// Requests made up where neither rows nor a number of them are recorded.
 const MADE_REQUESTS: usize = 1_000;
 /// Most requests made up.
@@ -60,38 +63,36 @@ impl Measured {
     fn read(evidence: &Evidence, load: &Load) -> Self {
         let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok && row.t_done_ns.is_some()).collect();
         let from = |row: &RequestRow| row.t_intended_ns.unwrap_or(row.t_sent_ns);
-        let all = |of: &dyn Fn(&RequestRow) -> Option<i64>| -> Vec<f64> {
-            rows.iter().filter_map(|row| of(row)).map(|ns| ns as f64 * 1e-9).collect()
-        };
+        let all = |of: &dyn Fn(&RequestRow) -> Option<i64>| Spread::of(rows.iter().filter_map(|row| of(row)).map(|ns| ns as f64).collect());
         let ttft = all(&|row| Some(row.t_first_ns? - from(row)));
         let e2e = all(&|row| Some(row.t_done_ns? - from(row)));
-        let tpot: Vec<f64> = rows.iter().filter_map(|row| tpot_s(row)).collect();
+        let tpot = Spread::of(rows.iter().filter_map(|row| tpot_ns(row)).collect());
         let tokens: i64 = rows.iter().filter_map(|row| row.tokens_out).sum();
         let span_s = rows.iter().map(|row| from(row)).min().zip(rows.iter().filter_map(|row| row.t_done_ns).max());
         let rate =
             span_s.map(|(first, last)| tokens as f64 / ((last - first) as f64 * 1e-9)).filter(|rate| rate.is_finite() && *rate > 0.0);
         let typical = |name: &str| evidence.figures.typical(name);
         let server = ServerMeans::read(evidence);
-        let some = |values: &[f64]| (values.len() >= MIN_ROWS).then(|| mean(values)).filter(|value| *value > 0.0);
-        let tail = |values: Vec<f64>| (values.len() >= 100).then(|| p99(values));
+        let some = |spread: &Spread| (spread.count >= MIN_ROWS as u64 && spread.mean_ns > 0.0).then_some(spread.mean_ns * 1e-9);
+        let tail = |spread: &Spread| (spread.count >= MIN_TAIL_ROWS).then_some(spread.p99_ns * 1e-9);
         let served = load.finished_per_s.zip(load.output_tokens).map(|(requests, tokens)| requests * tokens);
         Self {
             values: [
                 some(&ttft).or_else(|| typical("client.ttft")).or(server.as_ref().map(|means| means.ttft_s)),
-                tail(ttft),
+                tail(&ttft),
                 some(&tpot).or_else(|| typical("client.tpot")).or_else(|| evidence.mean("server.tpot")),
                 some(&e2e).or_else(|| typical("client.e2e")).or(server.as_ref().map(|means| means.e2e_s)),
-                tail(e2e),
+                tail(&e2e),
                 rate.or_else(|| typical("client.throughput.output")).or(served),
             ],
         }
     }
 }
 
-/// Time per output token after the first, seconds.
-fn tpot_s(row: &RequestRow) -> Option<f64> {
+/// Time per output token after the first, nanoseconds.
+fn tpot_ns(row: &RequestRow) -> Option<f64> {
     let tokens = row.tokens_out.filter(|tokens| *tokens > 1)?;
-    Some((row.t_done_ns? - row.t_first_ns?) as f64 * 1e-9 / (tokens - 1) as f64)
+    Some((row.t_done_ns? - row.t_first_ns?) as f64 / (tokens - 1) as f64)
 }
 
 impl Baseline {
@@ -389,9 +390,9 @@ fn connection_cap(rows: &[RequestRow]) -> Option<u32> {
 /// True when the client sees the whole answer at once and the engine did not make it at once.
 fn is_buffered(evidence: &Evidence) -> bool {
     let Some(server) = ServerMeans::read(evidence) else { return false };
-    let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok).collect();
-    let streams: Vec<f64> = rows.iter().filter_map(|row| Some((row.t_done_ns? - row.t_first_ns?) as f64 * 1e-9)).collect();
-    streams.len() >= MIN_ROWS && server.decode_s > 0.0 && mean(&streams) < 0.1 * server.decode_s
+    let rows = evidence.client.iter().filter(|row| row.ok);
+    let streams = Spread::of(rows.filter_map(|row| Some((row.t_done_ns? - row.t_first_ns?) as f64)).collect());
+    streams.count >= MIN_ROWS as u64 && server.decode_s > 0.0 && streams.mean_ns * 1e-9 < 0.1 * server.decode_s
 }
 
 /// Measured times of the engine itself: its own, else the client's.

@@ -1,5 +1,6 @@
 //! The figures that are predicted, of a simulated run and as measured.
 
+use simulate::outcome::Spread;
 use simulate::{Row, simulate};
 
 use super::Refusal;
@@ -69,23 +70,22 @@ impl Figures {
         let outcome = simulate(&scenario.workload, &scenario.system, &scenario.cost)?;
         let summary = outcome.summary(&scenario.workload);
         let done = || outcome.rows.iter().zip(scenario.workload.requests()).filter(|(row, _)| row.ttft_ns().is_some());
-        let all =
-            |of: &dyn Fn(&Row) -> Option<i64>| -> Vec<f64> { done().filter_map(|(row, _)| of(row)).map(|ns| ns as f64 * 1e-9).collect() };
+        let all = |of: &dyn Fn(&Row) -> Option<i64>| Spread::of(done().filter_map(|(row, _)| of(row)).map(|ns| ns as f64).collect());
         let (ttft, e2e) = (all(&Row::ttft_ns), all(&Row::e2e_ns));
         let prefill = all(&|row| Some(row.first_token_ns - row.admitted_ns));
-        let engine_tpot: Vec<f64> = done()
+        let engine_tpot = done()
             .filter(|(_, request)| request.output_tokens > 1)
-            .map(|(row, request)| (row.last_token_ns - row.first_token_ns) as f64 * 1e-9 / f64::from(request.output_tokens - 1))
+            .map(|(row, request)| (row.last_token_ns - row.first_token_ns) as f64 / f64::from(request.output_tokens - 1))
             .collect();
         Ok(Self {
-            ttft_mean_s: mean(&ttft),
-            ttft_p99_s: p99(ttft),
+            ttft_mean_s: ttft.mean_ns * 1e-9,
+            ttft_p99_s: ttft.p99_ns * 1e-9,
             tpot_mean_s: summary.tpot.mean_ns * 1e-9,
-            e2e_mean_s: mean(&e2e),
-            e2e_p99_s: p99(e2e),
+            e2e_mean_s: e2e.mean_ns * 1e-9,
+            e2e_p99_s: e2e.p99_ns * 1e-9,
             tokens_per_s: summary.tokens_per_s,
-            prefill_mean_s: mean(&prefill),
-            engine_tpot_s: mean(&engine_tpot),
+            prefill_mean_s: prefill.mean_ns * 1e-9,
+            engine_tpot_s: Spread::of(engine_tpot).mean_ns * 1e-9,
             saturated: outcome.verdict.is_saturated(),
             gates: [summary.seats_frac, summary.kv_frac, summary.budget_frac],
         })
@@ -108,14 +108,4 @@ impl Figures {
         let longest = (0..3).max_by(|&a, &b| self.gates[a].total_cmp(&self.gates[b])).unwrap_or(0);
         if self.gates[longest] >= 0.1 { NAMES[longest] } else { "the engine's step" }
     }
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
-
-pub(super) fn p99(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let rank = (0.99 * values.len() as f64).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }

@@ -1,15 +1,13 @@
 //! By a profiler capture: kernels are in flight most of the time, and most of that is exchange between devices.
 
 use crate::check::{Answer, Found, clear, figure};
-use crate::contract::Direction;
-use crate::device_remedy::{hypothesis, moves, outside, token_kept};
 use crate::device_roofline::{self, DeviceRoofline, Reached};
 use crate::on_device::OnDevice;
 use crate::record_device::{DEVICE_COUNTERS, undecided_of_kernels};
 use crate::situation::Situation;
 use crate::words::percent;
 
-use super::{CALLED_BUSY, EXPLAINS};
+use super::{CALLED_BUSY, EXPLAINS, look_elsewhere};
 
 /// Nothing where no device was recorded.
 pub(super) fn answer(situation: &Situation<'_>) -> Option<Answer> {
@@ -43,27 +41,11 @@ const MEMORY_TOP: f64 = 0.8;
 const COMPUTE_TOP: f64 = 0.7;
 
 fn found(situation: &Situation<'_>, shown: f64, computing: f64) -> Found {
-    let look = hypothesis(
-        outside(
-            "what is watched",
-            "time in which kernels compute",
-            "none",
-            "watch sm_active, tensor_active and the time in collectives instead",
-        ),
-        "none",
-        "nothing to undo",
-        vec![
-            moves(
-                "gpu.busy",
-                "utilization",
-                "ratio",
-                Direction::Unchanged,
-                Some(shown),
-                None,
-                "it says that something is in flight, whatever is repaired",
-            ),
-            token_kept(situation),
-        ],
+    let look = look_elsewhere(
+        situation,
+        shown,
+        "time in which kernels compute",
+        "watch sm_active, tensor_active and the time in collectives instead",
     );
     Found {
         summary: format!("utilization would show {}, of which kernels compute {}", percent(shown), percent(computing)),
