@@ -3,6 +3,7 @@
 use capture::{Capture, Subject};
 use model::deployment::Deployment;
 use model::memory::Dtype;
+use model::speculation::acceptance_of;
 use model::step_law::StepLaw;
 use simulate::config::{EngineConfig, Load as LoopKind, Routing, Speculation, SystemConfig, Topology};
 use simulate::cost::LinearCost;
@@ -309,19 +310,10 @@ fn drafts(evidence: &Evidence) -> Option<Speculation> {
             Some(share)
         })
         .collect();
-    let acceptance = by_position.filter(|_| drafted.is_some()).unwrap_or_else(|| vec![alike(mean.clamp(0.0, 1.0), depth); depth]);
+    let acceptance = by_position
+        .filter(|_| drafted.is_some())
+        .unwrap_or_else(|| vec![acceptance_of(1.0 + mean.clamp(0.0, 1.0) * depth as f64, depth as u32); depth]);
     Some(Speculation { acceptance, draft_step_ns: 0, draft_seq_ns: 0 })
-}
-
-/// The chance at each position that makes `mean` of `depth` drafts accepted, by halving.
-fn alike(mean: f64, depth: usize) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..50 {
-        let middle = f64::midpoint(low, high);
-        let accepted = model::speculation::expected_tokens(middle, depth as u32) - 1.0;
-        if accepted < mean * depth as f64 { low = middle } else { high = middle }
-    }
-    high
 }
 
 /// What stands before and behind the engine, as far as the rows show it.
