@@ -1,7 +1,7 @@
 //! What each token of context adds to a decode step, against the bytes that reading it takes.
 
 use capture::Subject;
-use model::memory::{Dtype, kv_bytes_per_token};
+use model::memory::kv_bytes_per_token;
 
 use crate::decode_bound::{ACHIEVABLE, ModelName, bandwidth, batch};
 use crate::evidence::{Evidence, Point};
@@ -102,8 +102,7 @@ fn rows(evidence: &Evidence) -> Vec<(f64, f64)> {
 
 /// Likely and largest KV bytes per token on one device: typed, by the model table, else by the size in its name.
 fn bytes_per_token(subject: &Subject, evidence: &Evidence) -> (f64, f64, String) {
-    let text = |key: &str| evidence.settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
-    let dtype = Dtype::parse(text("config.kv_dtype")).unwrap_or(Dtype::Bf16);
+    let dtype = evidence.settings.kv_format();
     let ranks = evidence.settings.number("config.tensor_parallel").unwrap_or(1.0).max(1.0);
     if let Some(bytes) = evidence.figures.typical("model.kv_bytes_per_token") {
         return (bytes / ranks, 1.1 * bytes / ranks, "KV bytes per token given".into());

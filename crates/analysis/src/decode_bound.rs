@@ -85,9 +85,7 @@ fn weight_bytes(subject: &Subject, evidence: &Evidence) -> Option<(f64, String)>
         return Some((bytes, "weight bytes given".into()));
     }
     let named = ModelName::read(&subject.model);
-    let text = |key: &str| evidence.settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
-    let dtype = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).map(Dtype::bytes_per_param);
-    let per_param = dtype.or(named.bytes_per_param)?;
+    let per_param = evidence.settings.weight_format().map(Dtype::bytes_per_param).or(named.bytes_per_param)?;
     let typed = figures.typical("model.active_params").or_else(|| figures.typical("model.params"));
     if let Some(params) = typed {
         return Some((params * per_param, "parameters given".into()));

@@ -61,9 +61,7 @@ pub struct Distance {
 impl Hardware {
     /// Looks both up; `None` when either is not in the tables. Formats come from the settings, bf16 where none says.
     pub fn find(subject: &Subject, settings: &Settings) -> Option<Self> {
-        let text = |key: &str| settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
-        let weights = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).unwrap_or(Dtype::Bf16);
-        let kv = Dtype::parse(text("config.kv_dtype")).unwrap_or(Dtype::Bf16);
+        let (weights, kv) = (settings.weight_format().unwrap_or(Dtype::Bf16), settings.kv_format());
         let ranks = settings.number("config.tensor_parallel").unwrap_or(1.0).clamp(1.0, 64.0) as u32;
         let model = model::models::find(&subject.model)?;
         let gpu = model::hardware::find(&subject.device)?;
@@ -75,7 +73,7 @@ impl Hardware {
     pub fn on(subject: &Subject, settings: &Settings, gpu: &'static Gpu, recorded: usize) -> Option<Self> {
         let named = Subject { device: gpu.id.clone(), ..subject.clone() };
         let found = Self::find(&named, settings)?;
-        let set = settings.get("config.quantization").and_then(|setting| Dtype::parse(&setting.value));
+        let set = settings.format("config.quantization");
         let weights =
             set.or_else(|| published_in(found.model)).or_else(|| (!names_format(&subject.model)).then_some(found.deployment.weights));
         let ranks = if settings.get("config.tensor_parallel").is_some() { found.deployment.ranks } else { recorded.clamp(1, 64) as u32 };

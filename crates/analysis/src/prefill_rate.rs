@@ -23,9 +23,7 @@ pub fn prompt_rate(arm: &Evidence) -> Option<f64> {
 pub fn peak(subject: &Subject, arm: &Evidence) -> Option<(f64, &'static Gpu)> {
     let device = if arm.device.is_empty() { &subject.device } else { &arm.device };
     let gpu = model::hardware::find(device)?;
-    let text = |key: &str| arm.settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
-    let dtype = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).unwrap_or(Dtype::Bf16);
-    Some((peak_flops(gpu, dtype)?, gpu))
+    Some((peak_flops(gpu, arm.settings.weight_format().unwrap_or(Dtype::Bf16))?, gpu))
 }
 
 /// Operations per prompt token over all devices' peak, s: 2 x parameters over it.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capture::Capture;
 use capture::settings::source_rank;
+use model::memory::Dtype;
 
 /// One effective setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,21 @@ impl Settings {
     /// A numeric setting.
     pub fn number(&self, key: &str) -> Option<f64> {
         self.get(key)?.value.trim().parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    /// Number format of the weights: of a quantization that names one, else the data type.
+    pub fn weight_format(&self) -> Option<Dtype> {
+        self.format("config.quantization").or_else(|| self.format("config.dtype"))
+    }
+
+    /// Number format of the KV cache, 16 bits where none is set.
+    pub fn kv_format(&self) -> Dtype {
+        self.format("config.kv_dtype").unwrap_or(Dtype::Bf16)
+    }
+
+    /// The number format that a setting names.
+    pub fn format(&self, key: &str) -> Option<Dtype> {
+        Dtype::parse(&self.get(key)?.value)
     }
 
     /// A flag: `true`/`1`/`True` and their opposites.

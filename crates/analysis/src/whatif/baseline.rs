@@ -417,11 +417,10 @@ fn guessed(evidence: &Evidence, load: &Load, slope: f64) -> Option<StepLaw> {
 /// Model and device from the tables, with the settings of the run.
 fn deployment(capture: &Capture, evidence: &Evidence, load: &Load) -> Option<Deployment<'static>> {
     let subject = &capture.manifest.subject;
-    let text = |key: &str| evidence.settings.get(key).map(|setting| setting.value.as_str()).unwrap_or_default();
     let whole = |key: &str| evidence.settings.number(key).filter(|ranks| (1.0..=1024.0).contains(ranks)).map_or(1, |ranks| ranks as u32);
-    let weights = Dtype::parse(text("config.quantization")).or_else(|| Dtype::parse(text("config.dtype"))).unwrap_or(Dtype::Bf16);
+    let weights = evidence.settings.weight_format().unwrap_or(Dtype::Bf16);
     let mut deployment = Deployment::new(model::models::find(&subject.model)?, model::hardware::find(&subject.device)?, weights);
-    deployment.kv = Dtype::parse(text("config.kv_dtype")).unwrap_or(Dtype::Bf16);
+    deployment.kv = evidence.settings.kv_format();
     deployment.tensor = whole("config.tensor_parallel");
     deployment.pipeline = whole("config.pipeline_parallel");
     deployment.kv_tokens = load.kv_capacity_tokens;
