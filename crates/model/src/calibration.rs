@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use bands::quantile;
 pub use bands::{Lever, LeverBands, Pair, REQUESTS_PER_SEAT, UNSEEN_MODEL, pairs};
 pub use fit::{FewRows, Fit, LEAST_ROWS, PRIOR, PRIOR_SPREAD, fit};
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use published_runs::{MOST_BYTES, MOST_ROWS, ReadError, Runs, Skipped, read};
 pub use tables::text;
 
-use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs};
+use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs, quantile};
 use crate::models::Kind;
 use crate::prediction::Solution;
 
@@ -180,19 +180,15 @@ struct Outcome {
 }
 
 fn errors(outcomes: &[Outcome]) -> Errors {
-    let sorted = |values: &dyn Fn(&Outcome) -> f64| {
-        let mut values: Vec<f64> = outcomes.iter().map(values).collect();
-        values.sort_by(f64::total_cmp);
-        values
-    };
-    let ratios = sorted(&|outcome| outcome.predicted / outcome.measured);
-    let sizes = sorted(&|outcome| (outcome.predicted / outcome.measured - 1.0).abs());
+    let all = |value: &dyn Fn(&Outcome) -> f64| -> Vec<f64> { outcomes.iter().map(value).collect() };
+    let mut ratios = all(&|outcome| outcome.predicted / outcome.measured);
+    let mut sizes = all(&|outcome| (outcome.predicted / outcome.measured - 1.0).abs());
     let covered = outcomes.iter().filter(|outcome| outcome.covered).count();
     Errors {
         rows: outcomes.len(),
-        median_frac: quantile(&sizes, 0.5),
-        p90_frac: quantile(&sizes, 0.9),
-        bias: quantile(&ratios, 0.5),
+        median_frac: quantile_or_nan(&mut sizes, 0.5),
+        p90_frac: quantile_or_nan(&mut sizes, 0.9),
+        bias: quantile_or_nan(&mut ratios, 0.5),
         covered_frac: share(covered, outcomes.len()),
     }
 }
@@ -219,11 +215,10 @@ fn lever_scores(rows: &[&Forecast]) -> Vec<LeverScore> {
         }
         if !outcomes.is_empty() {
             let mut measured: Vec<f64> = outcomes.iter().map(|outcome| outcome.measured).collect();
-            measured.sort_by(f64::total_cmp);
             scores.push(LeverScore {
                 lever,
                 pairs: outcomes.len(),
-                measured: quantile(&measured, 0.5),
+                measured: quantile_or_nan(&mut measured, 0.5),
                 errors: errors(&outcomes),
                 sign_right_frac: share(right, outcomes.len()),
                 sign_stated_frac: share(stated, outcomes.len()),
@@ -238,8 +233,7 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { f64::NAN } else { part as f64 / whole as f64 }
 }
 
-/// The value that a share `q` of sorted values does not exceed, NaN without values.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let at = ((sorted.len() as f64 * q).ceil() as usize).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or(f64::NAN)
+/// The value that a share `q` does not exceed, NaN without values; sorts them.
+fn quantile_or_nan(values: &mut [f64], q: f64) -> f64 {
+    quantile(values, q).unwrap_or(f64::NAN)
 }

@@ -271,14 +271,13 @@ pub(super) fn lever_bands(rows: &[&Observation], left: &LeftOut) -> LeverBands {
     }
 }
 
-/// The smallest value that a share `q` does not exceed.
-fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+/// The smallest value that a share `q` does not exceed; sorts them.
+pub(crate) fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let at = ((values.len() as f64 * q).ceil() as usize).saturating_sub(1);
     values.get(at).copied()
 }
 
-/// Kept out of [`Lever::moved`]'s way: formats in order of their size.
 #[cfg(test)]
 mod tests {
     use super::*;
