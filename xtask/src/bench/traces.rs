@@ -58,7 +58,7 @@ pub(super) fn print(binary: &Path, folder: &Path) -> anyhow::Result<()> {
     let write = || {
         let _ = fs::remove_dir_all(&capture);
         let mut command = ours(binary, &inputs[0], &["capture"]);
-        command.arg("--out").arg(&capture);
+        command.arg("--output").arg(&capture);
         command
     };
     print_row(&format!("inferoscope capture {}", inputs[0].name), &inputs[0], &measure_with(RUNS, write)?);
