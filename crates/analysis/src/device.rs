@@ -15,6 +15,7 @@ pub mod idle;
 pub mod intervals;
 pub mod kernels;
 pub mod launches;
+mod near;
 mod shown;
 pub mod steps;
 pub mod timeline;

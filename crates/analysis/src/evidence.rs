@@ -161,7 +161,7 @@ impl Evidence {
             .copied()
             .collect();
         // Millions of rows of few arms: one of each stretch will do.
-        arms.extend(tables.device_events.run_idx.chunk_by(|a, b| a == b).map(|stretch| stretch[0]));
+        arms.extend(tables.device_events.run_idx.changes());
         arms.push(0);
         arms.sort_unstable();
         arms.dedup();

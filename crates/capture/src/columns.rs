@@ -1,6 +1,8 @@
 //! Columns of tables: the value types, and how storage sees them.
 
+use crate::coded::{Coded, Values};
 use crate::ids::{Name, SourceIdx};
+use crate::reorder::{append, reorder};
 
 /// A column, seen by storage.
 #[derive(Debug)]
@@ -10,15 +12,15 @@ pub enum ColumnRef<'a> {
     /// 32-bit integers.
     I32(&'a [i32]),
     /// Indices and counts.
-    U32(&'a [u32]),
+    U32(Values<'a, u32>),
     /// Values.
     F64(&'a [f64]),
     /// Integers that may be unknown.
     OptI64(&'a [Option<i64>]),
     /// Interned text.
-    Name(&'a [Name]),
+    Name(Values<'a, Name>),
     /// Index into the manifest's sources.
-    Source(&'a [SourceIdx]),
+    Source(Values<'a, SourceIdx>),
     /// Lists of values (histogram bounds and counts).
     ListF64(&'a [Vec<f64>]),
 }
@@ -56,6 +58,87 @@ pub trait Column: Sized + Clone {
     fn remap(&mut self, _names: &[Name], _sources: &[SourceIdx]) {}
 }
 
+/// How a column holds its values.
+pub(crate) trait ColumnStore: Sized {
+    /// The column for storage.
+    fn view(&self) -> ColumnRef<'_>;
+    /// The column for a reader, each value in a place of its own.
+    fn filled(&mut self) -> ColumnMut<'_>;
+    /// Moves all values into another capture's index space.
+    fn remap_values(&mut self, names: &[Name], sources: &[SourceIdx]);
+    /// See [`reorder`].
+    fn reorder(&mut self, order: &[u32], sorted: usize);
+    /// Appends another column.
+    fn append_values(&mut self, other: Self);
+    /// Gives up room that is not needed.
+    fn settle_values(&mut self) {}
+}
+
+impl<T: Column + Default> ColumnStore for Vec<T> {
+    fn view(&self) -> ColumnRef<'_> {
+        T::column(self)
+    }
+    fn filled(&mut self) -> ColumnMut<'_> {
+        T::column_mut(self)
+    }
+    fn remap_values(&mut self, names: &[Name], sources: &[SourceIdx]) {
+        for value in self {
+            value.remap(names, sources);
+        }
+    }
+    fn reorder(&mut self, order: &[u32], sorted: usize) {
+        reorder(self, order, sorted);
+    }
+    fn append_values(&mut self, other: Self) {
+        append(self, other);
+    }
+}
+
+impl<T: CodedColumn> ColumnStore for Coded<T> {
+    fn view(&self) -> ColumnRef<'_> {
+        T::coded_column(self.values())
+    }
+    fn filled(&mut self) -> ColumnMut<'_> {
+        T::column_mut(self.each_mut())
+    }
+    fn remap_values(&mut self, names: &[Name], sources: &[SourceIdx]) {
+        self.change(|value| value.remap(names, sources));
+    }
+    fn reorder(&mut self, order: &[u32], sorted: usize) {
+        self.rearrange(|codes| reorder(codes, order, sorted), |values| reorder(values, order, sorted));
+    }
+    fn append_values(&mut self, other: Self) {
+        self.append(other);
+    }
+    fn settle_values(&mut self) {
+        self.settle();
+    }
+}
+
+/// A value type of which a column may have few values.
+pub(crate) trait CodedColumn: Column + Copy + Default + PartialEq {
+    /// The column for storage.
+    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_>;
+}
+
+impl CodedColumn for u32 {
+    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
+        ColumnRef::U32(values)
+    }
+}
+
+impl CodedColumn for Name {
+    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
+        ColumnRef::Name(values)
+    }
+}
+
+impl CodedColumn for SourceIdx {
+    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
+        ColumnRef::Source(values)
+    }
+}
+
 macro_rules! plain_column {
     ($type:ty, $variant:ident) => {
         impl Column for $type {
@@ -73,8 +156,19 @@ macro_rules! plain_column {
 }
 plain_column!(i64, I64);
 plain_column!(i32, I32);
-plain_column!(u32, U32);
 plain_column!(Option<i64>, OptI64);
+
+impl Column for u32 {
+    fn column(values: &[Self]) -> ColumnRef<'_> {
+        ColumnRef::U32(Values::Each(values))
+    }
+    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+        ColumnMut::U32(values)
+    }
+    fn order(&self, other: &Self) -> std::cmp::Ordering {
+        self.cmp(other)
+    }
+}
 
 impl Column for f64 {
     fn column(values: &[Self]) -> ColumnRef<'_> {
@@ -90,7 +184,7 @@ impl Column for f64 {
 
 impl Column for Name {
     fn column(values: &[Self]) -> ColumnRef<'_> {
-        ColumnRef::Name(values)
+        ColumnRef::Name(Values::Each(values))
     }
     fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
         ColumnMut::Name(values)
@@ -105,7 +199,7 @@ impl Column for Name {
 
 impl Column for SourceIdx {
     fn column(values: &[Self]) -> ColumnRef<'_> {
-        ColumnRef::Source(values)
+        ColumnRef::Source(Values::Each(values))
     }
     fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
         ColumnMut::Source(values)

@@ -61,37 +61,38 @@ impl Hasher<'_> {
     }
 
     /// Values as bytes, in pieces so that a long column needs little memory.
-    fn values<T>(&mut self, values: &[T], mut put: impl FnMut(&T, &mut Vec<u8>)) {
+    fn values<T>(&mut self, values: impl IntoIterator<Item = T>, mut put: impl FnMut(T, &mut Vec<u8>)) {
         let mut bytes: Vec<u8> = Vec::new();
-        for piece in values.chunks(PIECE) {
-            bytes.clear();
-            for value in piece {
-                put(value, &mut bytes);
+        for value in values {
+            put(value, &mut bytes);
+            if bytes.len() >= PIECE {
+                self.hash.update(&bytes);
+                bytes.clear();
             }
-            self.hash.update(&bytes);
         }
+        self.hash.update(&bytes);
     }
 
     /// A column. Names differ from capture to capture in their numbers, so each counts by a hash of its text.
     fn column(&mut self, column: &ColumnRef<'_>) {
         match column {
-            ColumnRef::I64(values) => self.values(values, |value, bytes| bytes.extend(value.to_le_bytes())),
-            ColumnRef::I32(values) => self.values(values, |value, bytes| bytes.extend(value.to_le_bytes())),
-            ColumnRef::U32(values) => self.values(values, |value, bytes| bytes.extend(value.to_le_bytes())),
-            ColumnRef::F64(values) => self.values(values, |value, bytes| bytes.extend(value.to_bits().to_le_bytes())),
-            ColumnRef::OptI64(values) => self.values(values, |value, bytes| {
+            ColumnRef::I64(values) => self.values(values.iter(), |value, bytes| bytes.extend(value.to_le_bytes())),
+            ColumnRef::I32(values) => self.values(values.iter(), |value, bytes| bytes.extend(value.to_le_bytes())),
+            ColumnRef::U32(values) => self.values(values.iter(), |value, bytes| bytes.extend(value.to_le_bytes())),
+            ColumnRef::F64(values) => self.values(values.iter(), |value, bytes| bytes.extend(value.to_bits().to_le_bytes())),
+            ColumnRef::OptI64(values) => self.values(values.iter(), |value, bytes| {
                 bytes.push(u8::from(value.is_some()));
                 bytes.extend(value.unwrap_or_default().to_le_bytes());
             }),
             ColumnRef::Name(values) => {
                 let names = self.names;
                 let mut known: HashMap<Name, [u8; 32]> = HashMap::new();
-                self.values(values, |name, bytes| {
-                    bytes.extend_from_slice(&known.entry(*name).or_insert_with(|| Sha256::digest(names.text(*name)).into())[..16]);
+                self.values(values.iter(), |name, bytes| {
+                    bytes.extend_from_slice(&known.entry(name).or_insert_with(|| Sha256::digest(names.text(name)).into())[..16]);
                 });
             }
             ColumnRef::Source(_) => {}
-            ColumnRef::ListF64(lists) => self.values(lists, |list, bytes| {
+            ColumnRef::ListF64(lists) => self.values(lists.iter(), |list, bytes| {
                 bytes.extend((list.len() as u64).to_le_bytes());
                 bytes.extend(list.iter().flat_map(|value| value.to_bits().to_le_bytes()));
             }),

@@ -22,10 +22,12 @@ pub mod text_time;
 pub mod units;
 
 mod capture;
+mod coded;
 mod columns;
 mod reorder;
 
 pub use crate::capture::Capture;
+pub use crate::coded::{Coded, Values};
 pub use crate::ids::{Name, SourceIdx};
 pub use crate::issues::Severity;
 pub use crate::manifest::{ClockAlignment, Manifest, Source, Subject};

@@ -6,9 +6,10 @@
 //!
 //! One file though long: it is the one list of tables and columns, looked up rather than read.
 
+use crate::coded::Coded;
+use crate::columns::ColumnStore as _;
 pub use crate::columns::{Column, ColumnMut, ColumnRef};
 use crate::ids::{Name, SourceIdx};
-use crate::reorder::{append, reorder};
 
 /// What every table can do; storage and merging work through this and know no table by name.
 pub trait Table: Clone + Default {
@@ -34,8 +35,14 @@ pub trait Table: Clone + Default {
     fn append(&mut self, other: Self);
 }
 
+/// How the values of a column are held: each for itself, or by a byte as long as there are few.
+macro_rules! store {
+    ($type:ty) => { Vec<$type> };
+    ($type:ty [coded]) => { Coded<$type> };
+}
+
 macro_rules! tables {
-    ($($(#[$doc:meta])* $field:ident: $table:ident of $row:ident { $($(#[$column_doc:meta])* $column:ident: $type:ty,)+ })+) => {
+    ($($(#[$doc:meta])* $field:ident: $table:ident of $row:ident { $($(#[$column_doc:meta])* $column:ident: $type:ty $([$store:ident])?,)+ })+) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,7 +50,7 @@ macro_rules! tables {
 
             $(#[$doc])*
             #[derive(Clone, Debug, Default, PartialEq)]
-            pub struct $table { $($(#[$column_doc])* pub $column: Vec<$type>,)+ }
+            pub struct $table { $($(#[$column_doc])* pub $column: store!($type $([$store])?),)+ }
 
             impl $table {
                 /// Appends a row.
@@ -54,7 +61,14 @@ macro_rules! tables {
                 pub fn row(&self, at: usize) -> $row { $row { $($column: self.$column[at].clone(),)+ } }
                 /// All rows, copied out one by one.
                 pub fn rows(&self) -> impl Iterator<Item = $row> + '_ { (0..self.row_count()).map(|at| self.row(at)) }
+                #[inline]
                 fn order_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
+                    // Mostly the first column decides.
+                    const ORDER: &[fn(&$table, usize, usize) -> std::cmp::Ordering] = &[$(|table, a, b| Column::order(&table.$column[a], &table.$column[b])),+];
+                    ORDER[0](self, a, b).then_with(|| self.order_equal_rows(a, b))
+                }
+                #[inline(never)]
+                fn order_equal_rows(&self, a: usize, b: usize) -> std::cmp::Ordering {
                     std::cmp::Ordering::Equal $(.then_with(|| Column::order(&self.$column[a], &self.$column[b])))+
                 }
             }
@@ -62,23 +76,24 @@ macro_rules! tables {
             impl Table for $table {
                 const NAME: &'static str = stringify!($field);
                 fn row_count(&self) -> usize { [$(self.$column.len()),+][0] }
-                fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)> { vec![$((stringify!($column), <$type as Column>::column(&self.$column)),)+] }
-                fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)> { vec![$((stringify!($column), <$type as Column>::column_mut(&mut self.$column)),)+] }
+                fn columns(&self) -> Vec<(&'static str, ColumnRef<'_>)> { vec![$((stringify!($column), self.$column.view()),)+] }
+                fn columns_mut(&mut self) -> Vec<(&'static str, ColumnMut<'_>)> { vec![$((stringify!($column), self.$column.filled()),)+] }
                 fn sorted_rows(&self) -> usize {
                     let rows = self.row_count();
                     (1..rows).find(|&at| self.order_rows(at - 1, at).is_gt()).unwrap_or(rows)
                 }
                 fn sort_canonical(&mut self) {
+                    $(self.$column.settle_values();)+
                     let sorted = self.sorted_rows();
                     if sorted == self.row_count() { return; }
                     let mut order: Vec<u32> = (0..self.row_count() as u32).collect();
                     order.sort_by(|&a, &b| self.order_rows(a as usize, b as usize));
-                    $(reorder(&mut self.$column, &order, sorted);)+
+                    $(self.$column.reorder(&order, sorted);)+
                 }
                 fn remap(&mut self, names: &[Name], sources: &[SourceIdx]) {
-                    $(self.$column.iter_mut().for_each(|value| Column::remap(value, names, sources));)+
+                    $(self.$column.remap_values(names, sources);)+
                 }
-                fn append(&mut self, other: Self) { $(append(&mut self.$column, other.$column);)+ }
+                fn append(&mut self, other: Self) { $(self.$column.append_values(other.$column);)+ }
             }
         )+
 
@@ -345,15 +360,15 @@ tables! {
         /// End, not before the start.
         t_end_ns: i64,
         /// Arm.
-        run_idx: u32,
+        run_idx: u32 [coded],
         /// Process that launched it, 0 where the recorder does not tell; correlation ids repeat across processes.
-        process: u32,
+        process: u32 [coded],
         /// Device as the recorder numbers it.
-        device: u32,
+        device: u32 [coded],
         /// Stream.
-        stream: u32,
+        stream: u32 [coded],
         /// `kernel`, `memcpy`, `memset`, `graph` (a replay recorded as one block).
-        kind: Name,
+        kind: Name [coded],
         /// Kernel name; of a copy its direction and memory: `HtoD Pageable -> Device`.
         name: Name,
         /// Launch as `key=value`, separated by spaces: `grid=148,1,1 block=256,1,1 regs=64 smem=0`; empty where not told.
@@ -361,11 +376,11 @@ tables! {
         /// Correlation id with the launching call, 0 for none. One graph launch has many.
         correlation: u32,
         /// Graph node id, else 1 where the recorder says that it came from a graph, 0 where it does not.
-        graph: u32,
+        graph: u32 [coded],
         /// Bytes moved, 0 for none.
         byte_count: i64,
         /// Where it came from.
-        source_idx: SourceIdx,
+        source_idx: SourceIdx [coded],
     }
 
     /// A runtime call, op, annotation or python frame on a thread.
@@ -375,21 +390,21 @@ tables! {
         /// End, not before the start.
         t_end_ns: i64,
         /// Arm.
-        run_idx: u32,
+        run_idx: u32 [coded],
         /// Process id.
-        process: u32,
+        process: u32 [coded],
         /// Thread id.
-        thread: u32,
+        thread: u32 [coded],
         /// `runtime` and `driver` (calls of CUDA or HIP), `op`, `annotation`, `device_annotation`, `frame`, `overhead` (of the
         /// profiler), `os` (calls of the operating system), `off_cpu` (the thread runs on no CPU), `sync` (a wait for the device as its driver records it, beside
         /// the calls: it has a process and no thread).
-        kind: Name,
+        kind: Name [coded],
         /// Name; calls without their version suffix.
         name: Name,
         /// Correlation id, 0 for none.
         correlation: u32,
         /// Where it came from.
-        source_idx: SourceIdx,
+        source_idx: SourceIdx [coded],
     }
 
     /// What a recorder tells of one collective on one rank, beside its kernel in `device_events`.

@@ -150,7 +150,7 @@ impl TableVisitor for Move<'_> {
 
     fn visit<T: Table>(&mut self, table: &mut T) -> Result<(), Infallible> {
         let is_own = table.columns().into_iter().find_map(|(_, column)| match column {
-            ColumnRef::Source(sources) => Some(sources.iter().map(|source| *source == self.source).collect::<Vec<bool>>()),
+            ColumnRef::Source(sources) => Some(sources.iter().map(|source| source == self.source).collect::<Vec<bool>>()),
             _ => None,
         });
         let Some(is_own) = is_own.filter(|is_own| is_own.contains(&true)) else { return Ok(()) };

@@ -11,6 +11,7 @@ use capture::{Name, SourceIdx};
 
 use super::few::Few;
 use super::intervals::{self, Run};
+use super::near::partition_point_near;
 use super::timeline::{Event, Lane, NO_CALL, Timeline};
 
 /// Idle time by cause, ns.
@@ -124,11 +125,13 @@ pub struct Last {
     end_ns: i64,
     stream: u32,
     is_launched: bool,
+    /// Where its process' synchronizing calls were looked through last.
+    near: usize,
 }
 
 impl Default for Last {
     fn default() -> Self {
-        Self { end_ns: i64::MIN, stream: 0, is_launched: false }
+        Self { end_ns: i64::MIN, stream: 0, is_launched: false, near: 0 }
     }
 }
 
@@ -228,9 +231,12 @@ impl HostStates {
     }
 
     /// How long the host of `process` has sat in a synchronizing call at that moment; 0 where it does not.
-    fn waited_ns(&self, process: (SourceIdx, u32), at: i64) -> i64 {
+    fn waited_ns(&self, process: (SourceIdx, u32), at: i64, near: &mut usize) -> i64 {
         let Some(runs) = self.processes.get(process).map(|states| &states.sync) else { return 0 };
-        runs[..runs.partition_point(|run| run.0 <= at)].last().filter(|run| run.1 >= at).map_or(0, |run| at - run.0)
+        runs[..partition_point_near(runs.len(), near, |place| runs[place].0 <= at)]
+            .last()
+            .filter(|run| run.1 >= at)
+            .map_or(0, |run| at - run.0)
     }
 
     /// Splits the time in which a thread was late: a synchronizing call of its process first, then the profiler, allocation,
@@ -294,12 +300,12 @@ impl Idle {
             self.charge(timeline, host, last, event);
         }
         if event.end_ns > last.end_ns {
-            *last = Last { end_ns: event.end_ns, stream: event.stream, is_launched: event.is_launched() };
+            *last = Last { end_ns: event.end_ns, stream: event.stream, is_launched: event.is_launched(), near: last.near };
         }
     }
 
     /// Charges the stretch between the last work to end and the event that ends it.
-    fn charge(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &Last, event: &Event) {
+    fn charge(&mut self, timeline: &Timeline<'_>, host: &HostStates, last: &mut Last, event: &Event) {
         let (start, end) = (last.end_ns, event.start_ns);
         if end - start > self.longest_ns {
             (self.longest_ns, self.longest_start_ns) = (end - start, start);
@@ -321,7 +327,7 @@ impl Idle {
         self.parts.add(&parts);
         if last.is_launched && last.stream == event.stream {
             self.trusted.add(&parts);
-            self.tell(host.waited_ns(timeline.calls.process(event.call), start), called - start, &parts);
+            self.tell(host.waited_ns(timeline.calls.process(event.call), start, &mut last.near), called - start, &parts);
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn write(capture: &Capture, dir: &Path) -> Result<(), StoreError> {
     let mut out = Out { dir, texts: Texts::new(&capture.names), file: ManifestFile::finished(&capture.manifest) };
     capture.tables.observe(&mut out)?;
     let ids: Vec<Name> = (0..capture.names.len() as u32).map(Name).collect();
-    out.put(&TableOut { name: NAMES, columns: vec![("text", ColumnRef::Name(&ids))] })?;
+    out.put(&TableOut { name: NAMES, columns: vec![("text", ColumnRef::Name(crate::coded::Values::Each(&ids)))] })?;
     disk::write_file(&dir.join(MANIFEST), &out.file.to_bytes())?;
     sync_dir(dir)
 }

@@ -124,7 +124,7 @@ fn write_groups(table: &TableOut<'_>, texts: &Texts, rows: usize, sink: Sink) ->
         let mut group = writer.next_row_group()?;
         for ((_, column), leaf) in table.columns.iter().zip(&leaves) {
             if let ColumnRef::Name(values) = column
-                && let Some((bytes, close)) = text.encode(&values[start..end], leaf)?
+                && let Some((bytes, close)) = text.encode(&values.slice(start..end), leaf)?
             {
                 group.append_column(&bytes, close)?;
                 continue;
@@ -190,7 +190,7 @@ fn group_end(table: &TableOut<'_>, texts: &Texts, start: usize, rows: usize) -> 
     for row in start..end {
         for &(name, ref column) in &table.columns {
             let found = match column {
-                ColumnRef::Name(values) => texts.len(values[row]),
+                ColumnRef::Name(values) => texts.len(values.at(row)),
                 ColumnRef::ListF64(values) => values[row].len() * size_of::<f64>(),
                 _ => continue,
             };
@@ -216,10 +216,10 @@ fn write_column(
         ColumnRef::I64(values) => put::<Int64Type>(out, &values[rows], None, None),
         ColumnRef::I32(values) => put::<Int32Type>(out, &values[rows], None, None),
         ColumnRef::F64(values) => put::<DoubleType>(out, &values[rows], None, None),
-        ColumnRef::U32(values) => put_each(out, &values[rows], |value| value.cast_signed()),
-        ColumnRef::Source(values) => put_each(out, &values[rows], |value| value.0.cast_signed()),
+        ColumnRef::U32(values) => put_each(out, rows.map(|row| values.at(row).cast_signed())),
+        ColumnRef::Source(values) => put_each(out, rows.map(|row| values.at(row).0.cast_signed())),
         ColumnRef::OptI64(values) => put_optional(out, &values[rows]),
-        ColumnRef::Name(values) => put_text(out, &values[rows], texts),
+        ColumnRef::Name(values) => put_text(out, &values.slice(rows), texts),
         ColumnRef::ListF64(values) => put_lists(out, &values[rows]),
     }
 }
@@ -234,11 +234,14 @@ fn put<T: DataType>(
 }
 
 /// Unsigned numbers, stored bit for bit in 32-bit integers.
-fn put_each<V>(out: &mut SerializedColumnWriter<'_>, values: &[V], bits: impl Fn(&V) -> i32) -> Result<(), ParquetError> {
-    for batch in values.chunks(BATCH_ROWS) {
-        put::<Int32Type>(out, &batch.iter().map(&bits).collect::<Vec<i32>>(), None, None)?;
+fn put_each(out: &mut SerializedColumnWriter<'_>, mut bits: impl Iterator<Item = i32>) -> Result<(), ParquetError> {
+    loop {
+        let batch: Vec<i32> = bits.by_ref().take(BATCH_ROWS).collect();
+        if batch.is_empty() {
+            return Ok(());
+        }
+        put::<Int32Type>(out, &batch, None, None)?;
     }
-    Ok(())
 }
 
 fn put_optional(out: &mut SerializedColumnWriter<'_>, values: &[Option<i64>]) -> Result<(), ParquetError> {

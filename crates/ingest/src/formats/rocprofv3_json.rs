@@ -84,7 +84,7 @@ fn process<R: BufRead>(json: &mut Json<R>, builder: &mut Builder<'_>) -> JsonRes
 /// Writes the GPUs, and what they say of the subject.
 fn describe(process: &Process, builder: &mut Builder<'_>) {
     let vendor = builder.intern("amd");
-    let used: std::collections::BTreeSet<u32> = builder.capture.tables.device_events.device.iter().copied().collect();
+    let used: std::collections::BTreeSet<u32> = builder.capture.tables.device_events.device.changes().collect();
     builder.capture.manifest.subject.device_count = used.len() as u32;
     for Agent { device, name, cu_count, max_waves_per_cu, memory_bytes, .. } in process.gpus() {
         let subject = &mut builder.capture.manifest.subject;

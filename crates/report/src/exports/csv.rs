@@ -68,12 +68,12 @@ fn push_cell(capture: &Capture, column: &ColumnRef<'_>, at: usize, line: &mut St
     match column {
         ColumnRef::I64(values) => push(line, values[at]),
         ColumnRef::I32(values) => push(line, values[at]),
-        ColumnRef::U32(values) => push(line, values[at]),
+        ColumnRef::U32(values) => push(line, values.at(at)),
         ColumnRef::F64(values) => push(line, values[at]),
         ColumnRef::OptI64(values) => values[at].into_iter().for_each(|value| push(line, value)),
-        ColumnRef::Name(values) => push_text(capture.text(values[at]), line),
+        ColumnRef::Name(values) => push_text(capture.text(values.at(at)), line),
         ColumnRef::Source(values) => {
-            let source = capture.manifest.sources.get(values[at].0 as usize);
+            let source = capture.manifest.sources.get(values.at(at).0 as usize);
             push_text(source.map_or("", |source| &source.name), line);
         }
         ColumnRef::ListF64(values) => {

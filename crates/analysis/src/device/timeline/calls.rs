@@ -6,6 +6,7 @@ use super::api::Api;
 use super::{NO_CALL, REPLAYS};
 use crate::device::distribution::{Distribution, Quantiles};
 use crate::device::few::Few;
+use crate::device::near::partition_point_near;
 
 /// Calls of one arm.
 #[derive(Debug)]
@@ -74,11 +75,8 @@ impl CallNames {
 /// Calls of one process in one file by correlation id. Ids repeat across processes.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    first_id: u32,
-    /// Row by id less the first one; [`NO_CALL`] where there is none.
-    dense: Vec<u32>,
-    /// By id, where ids lie too far apart for that.
-    sparse: Vec<(u32, u32)>,
+    /// Rows by id.
+    launches: Vec<u32>,
 }
 
 impl Calls<'_> {
@@ -137,11 +135,11 @@ impl Calls<'_> {
         self.groups.get(key).or_else(of_source)
     }
 
-    /// The call of a process behind an event, with a mark where it replays a graph.
+    /// The call of a process behind an event, with a mark where it replays a graph. `near` is where the process' last one was found.
     #[inline]
-    pub(super) fn find(&self, group: Option<&Group>, correlation: u32) -> u32 {
+    pub(super) fn find(&self, group: Option<&Group>, correlation: u32, near: &mut usize) -> u32 {
         let (Some(group), 1..) = (group, correlation) else { return NO_CALL };
-        match group.find(correlation) {
+        match group.find(self.table, correlation, near) {
             call @ ..REPLAYS if !self.graph_launches.is_empty() && self.api(call) == Api::GraphLaunch => call | REPLAYS,
             call @ ..REPLAYS => call,
             _ => NO_CALL,
@@ -186,31 +184,38 @@ impl Calls<'_> {
 }
 
 impl Group {
-    /// Of several calls with one id the first counts.
-    pub(super) fn new(mut pairs: Vec<(u32, u32)>) -> Self {
-        let first_id = pairs.iter().map(|pair| pair.0).min().unwrap_or(0);
-        let span = pairs.iter().map(|pair| pair.0).max().map_or(0, |last| (last - first_id) as usize + 1);
-        if span > 4 * pairs.len() + 1024 {
-            pairs.sort_by_key(|pair| pair.0);
-            pairs.dedup_by_key(|pair| pair.0);
-            return Self { first_id, dense: Vec::new(), sparse: pairs };
-        }
-        let mut dense = vec![NO_CALL; span];
-        for (id, row) in pairs {
-            let slot = &mut dense[(id - first_id) as usize];
-            if *slot == NO_CALL {
-                *slot = row;
-            }
-        }
-        Self { first_id, dense, sparse: Vec::new() }
+    /// Of several calls with one id the earliest counts.
+    pub(super) fn new(table: &HostEvents, mut launches: Vec<u32>) -> Self {
+        let id = |row: u32| table.correlation[row as usize];
+        launches.sort_by_key(|row| (id(*row), table.t_start_ns[*row as usize]));
+        launches.dedup_by_key(|row| id(*row));
+        Self { launches }
     }
 
+    /// The call with an id. Work follows its launches: the search begins where the last one ended, at `near`.
     #[inline]
-    fn find(&self, id: u32) -> u32 {
-        if self.sparse.is_empty() {
-            let at = id.wrapping_sub(self.first_id) as usize;
-            return self.dense.get(at).copied().unwrap_or(NO_CALL);
+    fn find(&self, table: &HostEvents, id: u32, near: &mut usize) -> u32 {
+        let id_at = |at: usize| table.correlation[self.launches[at] as usize];
+        let at = partition_point_near(self.launches.len(), near, |at| id_at(at) < id);
+        self.launches.get(at).copied().filter(|row| table.correlation[*row as usize] == id).unwrap_or(NO_CALL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_found_by_its_id_and_of_several_the_earliest() {
+        let mut table = HostEvents::default();
+        for (t_start_ns, correlation) in (0..).zip([9, 3, 40, 4, 5, 9, 7, 1_000_000]) {
+            table.push(capture::HostEvent { correlation, t_start_ns, ..Default::default() });
         }
-        self.sparse.binary_search_by_key(&id, |pair| pair.0).map_or(NO_CALL, |at| self.sparse[at].1)
+        let group = Group::new(&table, (0..8).collect());
+        let mut near = 0;
+        for (id, row) in [(9, 0), (3, 1), (40, 2), (1_000_000, 7), (1, NO_CALL), (41, NO_CALL), (u32::MAX, NO_CALL)] {
+            assert_eq!(group.find(&table, id, &mut near), row, "{id}");
+        }
+        assert_eq!(Group::new(&table, Vec::new()).find(&table, 1, &mut near), NO_CALL);
     }
 }

@@ -47,16 +47,14 @@ struct Thread {
     process: usize,
 }
 
-/// Calls of a process by correlation id.
-type Pairs = Vec<(u32, u32)>;
-
 /// What the pass fills.
 struct Pass<'c> {
     capture: &'c Capture,
     calls: Calls<'c>,
     marks: Marks,
     threads: Few<(SourceIdx, u32, u32), Thread>,
-    processes: Few<(SourceIdx, u32), Pairs>,
+    /// Launches of each process.
+    processes: Few<(SourceIdx, u32), Vec<u32>>,
     periods: Quantiles,
 }
 
@@ -66,8 +64,7 @@ pub(super) fn read(capture: &Capture, run_idx: u32) -> (Calls<'_>, Marks) {
     let kinds = kinds(capture);
     let mut pass = Pass::new(capture, table);
     let count = table.t_start_ns.len();
-    let (starts, ends, runs, row_kinds) =
-        (&table.t_start_ns[..count], &table.t_end_ns[..count], &table.run_idx[..count], &table.kind[..count]);
+    let (starts, ends, runs, row_kinds) = (&table.t_start_ns[..count], &table.t_end_ns[..count], &table.run_idx, &table.kind);
     let mut visit = |row: usize| {
         if runs[row] == run_idx && is_time(starts[row]) && is_time(ends[row]) {
             let kind = kinds.get(row_kinds[row].0 as usize).copied().unwrap_or(RowKind::Other);
@@ -150,16 +147,15 @@ impl<'c> Pass<'c> {
             }
             _ => {}
         }
-        let correlation = table.correlation[row];
-        if correlation != 0 && api != Api::Sync {
-            self.processes.at(thread.process).push((correlation, at));
+        if table.correlation[row] != 0 && api != Api::Sync {
+            self.processes.at(thread.process).push(at);
         }
     }
 
     fn finish(self) -> (Calls<'c>, Marks) {
         let mut calls = self.calls;
-        for (key, pairs) in self.processes.into_pairs() {
-            calls.groups.entry(key, || Group::new(pairs));
+        for (key, launches) in self.processes.into_pairs() {
+            calls.groups.entry(key, || Group::new(calls.table, launches));
         }
         calls.periods = self.periods.distribution();
         (calls, self.marks)

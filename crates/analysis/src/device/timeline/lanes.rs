@@ -59,6 +59,8 @@ struct Part<'t> {
     calls: Vec<u32>,
     /// Calls of the process by correlation id.
     group: Option<&'t Group>,
+    /// Where in them the last event's was found.
+    near: usize,
 }
 
 /// Most devices looked at; no recording of a real system has more, a damaged one may.
@@ -87,8 +89,8 @@ pub(super) fn read(capture: &Capture, run_idx: u32, calls: &Calls<'_>, meet: imp
 fn parts<'t>(described: &Described<'_>, run_idx: u32, calls: &'t Calls<'_>, mut meet: impl FnMut(Name)) -> (Vec<Part<'t>>, u64) {
     let table = &described.capture.tables.device_events;
     let count = table.t_start_ns.len();
-    let (starts, ends, runs, names) = (&table.t_start_ns[..count], &table.t_end_ns[..count], &table.run_idx[..count], &table.name[..count]);
-    let (sources, processes, devices) = (&table.source_idx[..count], &table.process[..count], &table.device[..count]);
+    let (starts, ends, runs, names) = (&table.t_start_ns[..count], &table.t_end_ns[..count], &table.run_idx, &table.name[..count]);
+    let (sources, processes, devices) = (&table.source_idx, &table.process, &table.device);
     let correlations = &table.correlation[..count];
     let mut parts: Few<(SourceIdx, u32, u32), Part<'t>> = Few::default();
     let mut dropped = 0;
@@ -101,11 +103,11 @@ fn parts<'t>(described: &Described<'_>, run_idx: u32, calls: &'t Calls<'_>, mut 
         let (source, process, device) = (sources[row], processes[row], devices[row]);
         let part = parts.entry((source, process, device), || {
             let ((rank, host), group) = (described.rank(source, device), calls.group((source, process)));
-            Part { source, process, device, rank, host, span: (start, end), rows: Vec::new(), calls: Vec::new(), group }
+            Part { source, process, device, rank, host, span: (start, end), rows: Vec::new(), calls: Vec::new(), group, near: 0 }
         });
         part.span = (part.span.0.min(start), part.span.1.max(end));
         part.rows.push(row as u32);
-        part.calls.push(calls.find(part.group, correlations[row]));
+        part.calls.push(calls.find(part.group, correlations[row], &mut part.near));
         meet(names[row]);
     }
     (parts.into_pairs().map(|(_, part)| part).collect(), dropped)

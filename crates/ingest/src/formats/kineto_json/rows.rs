@@ -26,19 +26,16 @@ pub(super) fn write(told: &Told, parts: Vec<Columns>, builder: &mut Builder<'_>)
     let mut losses = std::mem::take(&mut all.losses);
     shift(&mut all, told.base_ns, &mut losses);
     let process = process_of(&all);
-    all.device.process.iter_mut().chain(&mut all.host.process).chain(&mut all.op_sizes.process).for_each(|it| *it = process);
+    all.device.process.fill(process);
+    all.host.process.fill(process);
+    all.op_sizes.process.fill(process);
     let rank = told.rank.and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1);
     all.collectives.rank.iter_mut().for_each(|it| *it = rank);
     enclose(&mut all, process, told.base_ns, builder);
     cover(&all.device.t_start_ns, &all.device.t_end_ns, builder);
     cover(&all.host.t_start_ns, &all.host.t_end_ns, builder);
     write_counters(&all, told.base_ns, builder);
-    let mut used: BTreeSet<u32> = BTreeSet::new();
-    for device in &all.device.device {
-        if !used.contains(device) {
-            used.insert(*device);
-        }
-    }
+    let used: BTreeSet<u32> = all.device.device.changes().collect();
     devices::add(told, all.seen, &used, builder);
     builder.source_row().unmapped_count = losses.unmapped_counters.count;
     losses.tell(builder);

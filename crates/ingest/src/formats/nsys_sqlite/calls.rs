@@ -117,7 +117,7 @@ fn os_calls(export: &Export<'_>, part: &mut Part) {
 /// recorded launch nothing.
 fn off_cpu(export: &Export<'_>, part: &mut Part) {
     const TABLE: &str = "SCHED_EVENTS";
-    let calling: HashSet<(u32, u32)> = part.host.process.iter().copied().zip(part.host.thread.iter().copied()).collect();
+    let calling: HashSet<(u32, u32)> = part.host.process.iter().zip(part.host.thread.iter()).collect();
     // Time, and whether the thread gets a CPU, by thread.
     let mut switches: Vec<(i64, i64, bool)> = Vec::new();
     let mut left_out = 0u64;

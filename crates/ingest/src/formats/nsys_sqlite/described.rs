@@ -139,7 +139,7 @@ pub(super) fn devices(export: &Export<'_>, builder: &mut Builder<'_>) {
     const COLUMNS: [&str; 7] = ["id", "name", "smCount", "maxWarpsPerSm", "totalMemory", "memoryBandwidth", "cuDevice"];
     let mut described = BTreeSet::new();
     let events = &builder.capture.tables.device_events;
-    let seen: BTreeSet<u32> = distinct(&events.device);
+    let seen: BTreeSet<u32> = events.device.changes().collect();
     let mut rows = Vec::new();
     small(export.database, "TARGET_INFO_GPU", &COLUMNS, |row| {
         let number = |slot| row.int(slot).and_then(|value| u32::try_from(value).ok());
@@ -178,12 +178,6 @@ pub(super) fn devices(export: &Export<'_>, builder: &mut Builder<'_>) {
 struct Described {
     name: String,
     row: Device,
-}
-
-/// Distinct values of a column that changes seldom.
-fn distinct(values: &[u32]) -> BTreeSet<u32> {
-    let mut last = None;
-    values.iter().copied().filter(|value| last.replace(*value) != Some(*value)).take(1 << 24).collect()
 }
 
 /// The host times of the events, where they are host times.

@@ -261,7 +261,9 @@ impl Process {
             };
             let device = self.agent_of(handle).map_or(0, |agent| agent.device);
             let events = &mut builder.capture.tables.device_events;
-            (events.device[at], events.name[at], events.shape[at], events.process[at]) = (device, name, shape, self.pid);
+            (events.name[at], events.shape[at]) = (name, shape);
+            events.device.set(at, device);
+            events.process.set(at, self.pid);
             if let Some(told) = collective_kernels::told(builder.capture.text(name)) {
                 let (op, dtype) = (builder.intern(told.op), builder.intern(told.dtype));
                 let row = collective_kernels::row(&builder.capture.tables.device_events, at, op, dtype);
@@ -293,7 +295,8 @@ impl Process {
             let name = message.or_else(|| self.operation(kind, operation).map(|text| builder.capture.intern(text)));
             self.unnamed += u64::from(name.is_none());
             let events = &mut builder.capture.tables.host_events;
-            (events.name[at], events.process[at]) = (name.unwrap_or(unknown), self.pid);
+            events.name[at] = name.unwrap_or(unknown);
+            events.process.set(at, self.pid);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::sink::{Detail, Sink, Slice, Text};
 
 /// Keeps the numbers of processes for them.
 pub(super) fn reserve_processes<S: Sink>(capture: &Capture, scene: &mut Scene<S>) {
-    capture.tables.host_events.process.iter().for_each(|&process| scene.reserve_pid(process));
+    capture.tables.host_events.process.iter().for_each(|process| scene.reserve_pid(process));
     scene.reserve_pid(0);
 }
 
