@@ -19,7 +19,7 @@ use raw::Raw;
 use stream::Stream;
 
 /// Bytes offered to the sniffers.
-const HEAD_BYTES: usize = 64 << 10;
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Bytes read at a time within the head.
@@ -48,7 +48,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// What is known of a source once it has been read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Finished {
     /// Of the bytes as found.
     pub(crate) hash: String,

@@ -107,6 +107,30 @@ pub fn read_scrapes(name: &str, scrapes: &[Scrape<'_>], options: &Options<'_>) -
     conclude(vec![builder.finish(&bytes)])
 }
 
+/// Reads the answers of one endpoint one by one, each into a capture of its own without hashes. What a series is, is found out when it
+/// comes first and every 60 answers; only then are settings told.
+#[derive(Default)]
+pub struct ScrapeReader {
+    source_name: String,
+    context: Context,
+    growing: prometheus_text::Growing,
+}
+
+impl ScrapeReader {
+    /// A reader of the endpoint at the URL `name`; its host and port are the replica.
+    pub fn new(name: &str) -> Self {
+        let context = Context { replica: naming::of(name).replica, ..Context::default() };
+        Self { source_name: naming::source_name(name), context, growing: prometheus_text::Growing::default() }
+    }
+
+    /// Reads the next answer.
+    pub fn read(&mut self, scrape: &Scrape<'_>, options: &Options<'_>) -> Capture {
+        let mut builder = Builder::new(&self.source_name, prometheus_text::FORMAT.id, &self.context);
+        let finished = self.growing.read(scrape, options, &mut builder);
+        conclude(vec![builder.finish(&finished)])
+    }
+}
+
 /// The next lines of a log that grows: at most one format, told by the log's beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct LogLines<'a> {

@@ -6,6 +6,7 @@
 //! parsed once, in `series.rs`, and values of families without a signal are not parsed at all. Rows are made in
 //! `rows.rs` at the end of each scrape. `_created` twins only serve to see restarts; exemplars are left out.
 
+mod growing;
 mod rows;
 mod series;
 mod stored;
@@ -15,9 +16,10 @@ use capture::Severity;
 
 use crate::builder::{Builder, ScrapeTime};
 use crate::formats::{Confidence, Format, Probe, Stage};
-use crate::input::Input;
+use crate::input::{HEAD_BYTES, Input};
 use crate::number::parse_f64;
 
+pub(crate) use growing::Growing;
 use rows::Rows;
 pub(crate) use series::is_part_of;
 use series::{Catalog, Target};
@@ -368,6 +370,10 @@ impl Parser {
 
     /// Ends the source. `is_cut`: the text may end inside a scrape.
     pub(crate) fn finish(mut self, is_cut: bool, builder: &mut Builder<'_>) {
+        self.end(is_cut, builder);
+    }
+
+    fn end(&mut self, is_cut: bool, builder: &mut Builder<'_>) {
         let is_cut = is_cut || self.is_cut_line;
         if self.scrape.is_open && self.is_half(is_cut) {
             let place = format!("scrape {} (line {})", self.scrape_count, self.scrape.first_line);
@@ -436,6 +442,42 @@ fn no_metrics(probe: &Probe<'_>) -> &'static str {
     }
 }
 
+/// Reads an answer as the parser's next scrape; an issue where it holds no metrics. How many lines were too long, and the first.
+fn answer(
+    parser: &mut Parser,
+    scrape: &crate::read::Scrape<'_>,
+    number: u64,
+    options: &crate::Options<'_>,
+    builder: &mut Builder<'_>,
+) -> Answer {
+    parser.close(builder);
+    let head = &scrape.body[..scrape.body.len().min(HEAD_BYTES)];
+    let probe = Probe { head, is_whole: head.len() == scrape.body.len() };
+    if sniff(&probe) == Confidence::No {
+        let found = no_metrics(&probe);
+        builder.issue_once(Severity::Error, "not_metrics", &format!("answer {number}"), || {
+            format!("expected Prometheus text, found {found}: the address answers, but not with metrics")
+        });
+        return Answer::NoMetrics;
+    }
+    parser.open(scrape.t_ns, parser.scrape_count + 1, builder);
+    let mut long_lines: Option<(u64, u64)> = None;
+    for (line, number) in scrape.body.split(|byte| *byte == b'\n').zip(1..) {
+        if line.len() > options.max_line_bytes {
+            long_lines = Some(long_lines.map_or((1, number), |(count, first)| (count + 1, first)));
+        } else {
+            parser.line(line, number, false, builder);
+        }
+    }
+    Answer::Metrics { long_lines }
+}
+
+/// What one answer was.
+enum Answer {
+    NoMetrics,
+    Metrics { long_lines: Option<(u64, u64)> },
+}
+
 /// Reads scrapes taken live.
 pub(crate) fn read_scrapes(
     scrapes: &[crate::read::Scrape<'_>],
@@ -450,22 +492,10 @@ pub(crate) fn read_scrapes(
     for scrape in scrapes {
         content.update(scrape.body);
         byte_count += scrape.body.len() as u64;
-        parser.close(builder);
-        let mut input = Input::new(Box::new(scrape.body), options);
         asked += 1;
-        let probe = Probe { head: input.head(), is_whole: input.is_all_in_head() };
-        if sniff(&probe) == Confidence::No {
-            let found = no_metrics(&probe);
-            builder.issue_once(Severity::Error, "not_metrics", &format!("answer {asked}"), || {
-                format!("expected Prometheus text, found {found}: the address answers, but not with metrics")
-            });
-            continue;
+        if let Answer::Metrics { long_lines: found } = answer(&mut parser, scrape, asked, options, builder) {
+            long_lines = long_lines.or(found);
         }
-        parser.open(scrape.t_ns, parser.scrape_count + 1, builder);
-        while let Some(line) = input.next_line() {
-            parser.line(line.bytes, line.number, false, builder);
-        }
-        long_lines = long_lines.or(input.finish().long_lines);
     }
     parser.finish(false, builder);
     let hash = content.finish();

@@ -1,5 +1,7 @@
 //! Prometheus text and OpenMetrics in the shapes they come in.
 
+use std::io::Read as _;
+
 use expect_test::expect;
 use ingest::{Options, Scrape};
 
@@ -250,4 +252,54 @@ fn a_scrape_without_a_believable_time_among_others_is_left_out() {
     // Days apart is how some scrape: nothing is left out.
     let daily: String = (0..5).map(|day| scrape(&(1_796_036_101 + day * 200_000).to_string(), 1)).collect();
     assert_eq!(import_text("m", &daily).tables.samples.t_ns.len(), 10);
+}
+
+/// The answers of a recorded run: times and pages.
+fn recorded_answers() -> Vec<(i64, String)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases/kv_thrash/recorded/artifacts/metrics.prom.gz");
+    let mut text = String::new();
+    flate2::read::MultiGzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    (1..)
+        .map(|at| at * 1_000_000_000)
+        .zip(text.split("# SCRAPE ").skip(1).map(|scrape| scrape.split_once('\n').unwrap().1.to_string()))
+        .collect()
+}
+
+#[test]
+fn answers_read_one_by_one_are_those_read_alone() {
+    let mut answers = recorded_answers();
+    answers.truncate(70);
+    answers[3].1 = "<html><body>502 Bad Gateway</body></html>\n".into();
+    answers[5].1 = "vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 3.0\n".into();
+    answers[6].1.push_str("# HELP a long line\nlong_line 1\n");
+    let name = "http://10.0.0.1:8000/metrics";
+    let options = Options { max_line_bytes: 2_000, ..Options::default() };
+    let mut reader = ingest::ScrapeReader::new(name);
+    let (mut one_by_one, mut alone) = (capture::Capture::new(), capture::Capture::new());
+    for (t_ns, page) in &answers {
+        let scrape = Scrape { t_ns: *t_ns, body: page.as_bytes() };
+        let piece = reader.read(&scrape, &options);
+        assert_eq!(piece.manifest.subject.engine, "vllm", "{t_ns}");
+        one_by_one.merge(piece);
+        alone.merge(ingest::read_scrapes(name, &[scrape], &options));
+    }
+    let text = |capture: &capture::Capture| {
+        let samples = capture.tables.samples.rows();
+        let samples = samples.map(|row| format!("{} {} {} {}", row.t_ns, capture.text(row.signal), capture.text(row.labels), row.value));
+        let histograms = capture.tables.histograms.rows().map(|row| {
+            let (signal, labels) = (capture.text(row.signal), capture.text(row.labels));
+            format!("{} {signal} {labels} {} {} {:?} {:?}", row.t_ns, row.sum, row.count, row.bounds, row.cumulative)
+        });
+        let mut rows: Vec<String> = samples.chain(histograms).collect();
+        rows.sort();
+        rows
+    };
+    let settings = |capture: &capture::Capture| {
+        let rows = capture.tables.settings.rows();
+        rows.map(|row| (capture.text(row.key).to_string(), capture.text(row.value).to_string())).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(text(&one_by_one), text(&alone));
+    assert_eq!(settings(&one_by_one), settings(&alone));
+    let (few, many) = (one_by_one.tables.settings.key.len(), alone.tables.settings.key.len());
+    assert!(few * 20 < many && few > 0, "{few} {many}");
 }

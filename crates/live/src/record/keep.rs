@@ -1,14 +1,13 @@
 //! From pieces to rows, and from rows to segments.
 //!
-//! Settings that a target tells with every answer are written when they change and once a minute, so that any minute of
+//! Settings that a target tells with every answer are written when they are new and every 60 answers, so that any minute of
 //! segments can be read alone. Failed scrapes become two issues per outage: its first moment when it begins, the rest when
 //! it ends.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Instant;
 
 use capture::store::{StoreError, Writer};
-use capture::{Capture, Issues, Runs, Settings, Severity};
+use capture::{Capture, Issues, Runs, Severity};
 
 use super::outbox::Piece;
 use super::tail::Found;
@@ -16,8 +15,6 @@ use super::{RecordPlan, Recorded};
 
 /// Source name of what this host tells.
 const HOST: &str = "host.jsonl";
-/// Answers after which unchanged settings are written again.
-const SETTINGS_PERIOD: u32 = 60;
 /// First bytes of a log that tell its format.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Lines kept while a log's beginning is of no known format.
@@ -42,8 +39,7 @@ pub(super) struct Keeper {
 #[derive(Default)]
 struct Target {
     name: String,
-    /// Hash of the settings written last, and answers since.
-    settings: (u64, u32),
+    reader: ingest::ScrapeReader,
     outage: Option<Outage>,
 }
 
@@ -68,7 +64,10 @@ struct LogState {
 
 impl Keeper {
     pub(super) fn begin(plan: &RecordPlan) -> Result<Self, StoreError> {
-        let target = |address: &crate::Address| Target { name: address.to_string(), ..Target::default() };
+        let target = |address: &crate::Address| {
+            let name = address.to_string();
+            Target { reader: ingest::ScrapeReader::new(&name), name, outage: None }
+        };
         let begun_ns = crate::window::host_time_ns();
         let log = |(at, path): (usize, &std::path::PathBuf)| {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -97,8 +96,10 @@ impl Keeper {
             Piece::Scrape { target, t_ns, body } => {
                 self.told.scrape_count += 1;
                 let scrape = ingest::Scrape { t_ns, body: &body };
-                let mut capture = ingest::read_scrapes(&self.targets[target].name, &[scrape], &options);
-                self.targets[target].thin_out(&mut capture);
+                let mut capture = self.targets[target].reader.read(&scrape, &options);
+                if capture.tables.settings.key.is_empty() {
+                    capture.tables.runs = Runs::default(); // told with the settings
+                }
                 self.targets[target].end_outage(&mut capture);
                 self.append(capture)
             }
@@ -164,24 +165,6 @@ impl Keeper {
 }
 
 impl Target {
-    /// Takes settings out that were written before.
-    fn thin_out(&mut self, capture: &mut Capture) {
-        let mut hasher = DefaultHasher::new();
-        for row in capture.tables.settings.rows() {
-            for name in [row.replica, row.key, row.value, row.origin] {
-                capture.text(name).hash(&mut hasher);
-            }
-        }
-        let hash = hasher.finish();
-        if self.settings.0 == hash && self.settings.1 > 0 && self.settings.1 < SETTINGS_PERIOD {
-            self.settings.1 += 1;
-            capture.tables.settings = Settings::default();
-            capture.tables.runs = Runs::default();
-        } else {
-            self.settings = (hash, 1);
-        }
-    }
-
     fn fail(&mut self, t_ns: i64, kind: &'static str) -> Option<Capture> {
         if let Some(outage) = &mut self.outage {
             outage.count += 1;

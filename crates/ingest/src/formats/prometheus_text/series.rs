@@ -232,13 +232,14 @@ impl Catalog {
             let sentence = format!("metric families without a signal here, left out: {}{more}", shown.join(", "));
             builder.issue(Severity::Note, "unmapped_families", "", self.unmapped.len(), sentence);
         }
-        if self.duplicates > 0 {
+        let (duplicates, too_many) = (std::mem::take(&mut self.duplicates), std::mem::take(&mut self.too_many));
+        if duplicates > 0 {
             let sentence = "expected each series once per scrape, found some again; the last value counts";
-            builder.issue(Severity::Warning, "duplicate_series", "", self.duplicates, sentence);
+            builder.issue(Severity::Warning, "duplicate_series", "", duplicates, sentence);
         }
-        if self.too_many > 0 {
+        if too_many > 0 {
             let sentence = format!("expected at most {MAX_SERIES} series, found more; the rest is left out");
-            builder.issue(Severity::Warning, "too_many_series", "", self.too_many, sentence);
+            builder.issue(Severity::Warning, "too_many_series", "", too_many, sentence);
         }
         for (family, declared) in &self.conflicts {
             let sentence = format!("`{family}` is declared as `{declared}`, which is not what this engine exports; it is read by its name");
