@@ -8,21 +8,19 @@ use hyper::Uri;
 /// What is wrong with an address. No variant shows credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// `https://`.
-    #[error("`https://` needs TLS, a feature that is not in this build; expected an address that starts with `http://`")]
-    Tls,
     /// Another scheme.
-    #[error("expected an address that starts with `http://`, found `{0}://`")]
+    #[error("expected an address that starts with `http://` or `https://`, found `{0}://`")]
     Scheme(String),
     /// Not an address.
     #[error("expected an address like `http://host:8000/metrics`, found one that cannot be parsed")]
     Malformed,
 }
 
-/// An `http://` address. Ordered and shown by what may be shown: scheme, host, port, path and query, values of
+/// An `http://` or `https://` address. Ordered and shown by what may be shown: scheme, host, port, path and query, values of
 /// secret-looking query parameters redacted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
+    is_tls: bool,
     host: String,
     port: u16,
     path_and_query: String,
@@ -35,13 +33,18 @@ impl Address {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// True where the server is spoken to over TLS.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// What the `Host` header says.
     pub(crate) fn authority(&self) -> String {
-        if self.port == 80 { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+        if self.port == default_port(self.is_tls) { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
     }
 
     /// Path and query as sent.
@@ -99,11 +102,11 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let (scheme, _) = text.split_once("://").ok_or(AddressError::Malformed)?;
         match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(AddressError::Tls),
+            "http" | "https" => {}
             _ if scheme.chars().all(char::is_alphanumeric) => return Err(AddressError::Scheme(scheme.to_string())),
             _ => return Err(AddressError::Malformed),
         }
+        let is_tls = scheme.eq_ignore_ascii_case("https");
         let uri: Uri = text.parse().map_err(|_| AddressError::Malformed)?;
         let authority = uri.authority().ok_or(AddressError::Malformed)?;
         let (credentials, host_and_port) = match authority.as_str().rsplit_once('@') {
@@ -120,13 +123,14 @@ impl FromStr for Address {
             (path, None) => path.to_string(),
             (path, Some(query)) => format!("{path}?{query}"),
         };
-        Ok(Self { host: authority.host().to_string(), port: authority.port_u16().unwrap_or(80), path_and_query, credentials })
+        let port = authority.port_u16().unwrap_or_else(|| default_port(is_tls));
+        Ok(Self { is_tls, host: authority.host().to_string(), port, path_and_query, credentials })
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority())?;
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())?;
         let Some((path, query)) = self.path_and_query.split_once('?') else {
             return f.write_str(&self.path_and_query);
         };
@@ -146,6 +150,10 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
     }
+}
+
+fn default_port(is_tls: bool) -> u16 {
+    if is_tls { 443 } else { 80 }
 }
 
 /// `%41` to `A`; what is no such escape stays.
@@ -213,13 +221,16 @@ mod tests {
         assert_eq!(base("http://prom:9090/").as_deref(), Ok("http://prom:9090/api/v1/query?x=1"));
         assert_eq!(base("http://prom/deep/er/").as_deref(), Ok("http://prom/deep/er/api/v1/query?x=1"));
         assert_eq!(Address::base("http://ada:lace@prom").unwrap().at("/x").authorization().as_deref(), Some("Basic YWRhOmxhY2U="));
-        assert!(base("http://prom?query=1").is_err() && base("https://prom").is_err() && base("prom:9090").is_err());
+        assert_eq!(base("https://prom/deep").as_deref(), Ok("https://prom/deep/api/v1/query?x=1"));
+        assert!(base("http://prom?query=1").is_err() && base("prom:9090").is_err());
     }
 
     #[test]
     fn other_schemes_are_named() {
-        assert!(shown("https://host").starts_with("`https://` needs TLS"));
-        assert_eq!(shown("ftp://host"), "expected an address that starts with `http://`, found `ftp://`");
+        assert_eq!(shown("https://host"), "https://host/metrics");
+        assert_eq!(shown("HTTPS://host:443/m"), "https://host/m");
+        assert_eq!(shown("https://host:80/m"), "https://host:80/m");
+        assert_eq!(shown("ftp://host"), "expected an address that starts with `http://` or `https://`, found `ftp://`");
         for text in ["http://", "http://:80", "host:8000", "http://h:99999/", "://", "http:// host", "http://\u{1}"] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

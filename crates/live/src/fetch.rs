@@ -16,6 +16,7 @@ use tokio::time::timeout_at;
 
 use crate::address::Address;
 use crate::authorization::Authorization;
+use crate::http::wire::{Wire, dial, secure};
 
 /// Room for the response's head; a metrics endpoint needs a few hundred bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -45,7 +46,7 @@ pub struct Fetch {
 /// Why there is no answer. Addresses are shown without credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The name did not resolve, or nobody listens.
+    /// The name did not resolve, nobody listens, or the certificate is not trusted.
     #[error("could not connect to `{address}`")]
     Connect {
         /// Address.
@@ -195,12 +196,12 @@ impl Fetch {
         timeout_at(deadline, work).await.map_err(|_| FetchError::Timeout { address: self.address.clone(), stage, limit })
     }
 
-    async fn connect(&self) -> Result<TcpStream, FetchError> {
-        let target = (self.address.host(), self.address.port());
-        TcpStream::connect(target).await.map_err(|source| FetchError::Connect { address: self.address.clone(), source })
+    async fn connect(&self) -> Result<Wire<TcpStream>, FetchError> {
+        let connecting = async { secure(&self.address, dial(&self.address).await?).await };
+        connecting.await.map_err(|source| FetchError::Connect { address: self.address.clone(), source })
     }
 
-    async fn ask(&self, stream: TcpStream) -> Result<Response<Incoming>, FetchError> {
+    async fn ask(&self, stream: Wire<TcpStream>) -> Result<Response<Incoming>, FetchError> {
         let (mut sender, connection) =
             http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await.map_err(|e| self.protocol(e))?;
         // Ends with the response or with the runtime; its error also reaches the response.
@@ -282,7 +283,6 @@ fn shown_target(location: Option<&str>) -> String {
         return format!("to `{address}`");
     }
     match location {
-        location if location.starts_with("https://") => "to an `https://` address".to_string(),
         location if location.starts_with('/') && !location.contains('?') && location.len() < 200 => format!("to `{location}`"),
         _ => "elsewhere".to_string(),
     }

@@ -84,6 +84,11 @@ pub enum TapError {
     /// Others could connect, and nothing tells them from those who may.
     #[error("`{0}` can be reached from other machines; expected a loopback address, or a token that callers must send")]
     Open(SocketAddr),
+    /// Bytes that are passed on unchanged name this proxy and not the server: few servers behind TLS would take them.
+    #[error(
+        "`{0}` is spoken to over TLS, which the tap does not do; expected an `http://` address, such as the server behind its TLS proxy"
+    )]
+    Tls(Address),
     /// The address is taken, or not of this host.
     #[error("could not listen on `{0}`")]
     Listen(SocketAddr, #[source] io::Error),
@@ -99,6 +104,9 @@ pub enum TapError {
 pub fn tap(plan: &TapPlan, stop: &AtomicBool, on_start: &dyn Fn(Tapped)) -> Result<Tapped, TapError> {
     if !plan.listen.ip().is_loopback() && plan.token.is_none() {
         return Err(TapError::Open(plan.listen));
+    }
+    if plan.upstream.is_tls() {
+        return Err(TapError::Tls(plan.upstream.clone()));
     }
     let listening = |source| TapError::Listen(plan.listen, source);
     let listener = std::net::TcpListener::bind(plan.listen).map_err(listening)?;

@@ -50,12 +50,12 @@ fn a_misspelled_limit_is_answered_with_the_nearest_signal() {
 }
 
 #[test]
-fn tls_is_refused_with_the_reason() {
+fn other_schemes_are_refused_with_the_reason() {
     check(
-        &["diagnose", "https://ada:lace@host:8000"],
+        &["diagnose", "ftp://ada:lace@host:8000"],
         &expect![[r#"
             2
-            error: `https://` needs TLS, a feature that is not in this build; expected an address that starts with `http://`
+            error: expected an address that starts with `http://` or `https://`, found `ftp://`
         "#]],
     );
 }

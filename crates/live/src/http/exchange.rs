@@ -15,10 +15,10 @@ use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use super::stamped::{Stamped, Stamps};
+use super::wire::{Wire, dial, secure};
 use crate::address::Address;
 use crate::clock::Clock;
 
@@ -41,7 +41,7 @@ pub(crate) enum ExchangeError {
 /// A connection.
 pub(crate) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<Stamped>, Full<Bytes>>,
+    driver: http1::Connection<TokioIo<Wire<Stamped>>, Full<Bytes>>,
     stamps: Arc<Stamps>,
     is_over: bool,
     /// Requests it carried.
@@ -51,12 +51,10 @@ pub(crate) struct Connection {
 impl Connection {
     /// Opens one, within `limit`, name look-up included.
     pub(crate) async fn open(server: &Address, clock: Clock, limit: Duration) -> Result<Self, ExchangeError> {
-        let connecting = timeout_at(Instant::now() + limit, TcpStream::connect((server.host(), server.port())));
-        let stream = connecting.await.map_err(|_| ExchangeError::Timeout)?.map_err(|_| ExchangeError::Connect)?;
-        // A request must not wait for the acknowledgment of the one before.
-        let _ = stream.set_nodelay(true);
         let stamps = Arc::new(Stamps::default());
-        let io = TokioIo::new(Stamped::new(stream, Arc::clone(&stamps), clock));
+        let connecting = async { secure(server, Stamped::new(dial(server).await?, Arc::clone(&stamps), clock)).await };
+        let connected = timeout_at(Instant::now() + limit, connecting).await.map_err(|_| ExchangeError::Timeout)?;
+        let io = TokioIo::new(connected.map_err(|_| ExchangeError::Connect)?);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_BUFFER_BYTES);
         let (sender, driver) = builder.handshake(io).await.map_err(|_| ExchangeError::Broken)?;
@@ -135,7 +133,7 @@ impl Connection {
     }
 }
 
-fn drive(driver: &mut http1::Connection<TokioIo<Stamped>, Full<Bytes>>, is_over: &mut bool, context: &mut Context<'_>) {
+fn drive(driver: &mut http1::Connection<TokioIo<Wire<Stamped>>, Full<Bytes>>, is_over: &mut bool, context: &mut Context<'_>) {
     if !*is_over {
         *is_over = Pin::new(driver).poll(context).is_ready();
     }

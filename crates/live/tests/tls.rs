@@ -1,0 +1,144 @@
+//! Servers behind TLS: read and loaded where their certificate is trusted, refused where it is not.
+//!
+//! Which certificates are trusted is read once per process, from the environment: each case is a process of its own.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)] // other tests use more of it
+#[path = "support/known_server.rs"]
+mod known_server;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use known_server::{Script, percentile, start};
+use live::load::{self, Api, Dialect, Figures, Plan, Schedule, Slo};
+use live::{Address, Fetch};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use simulate::workload::{Arrivals, Generator, Lengths};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+/// What the process in which a case runs is told: the address of the server.
+const SERVER: &str = "TLS_TEST_SERVER";
+
+/// Takes TLS off in front of a server; the port, and the certificate as text.
+fn front(server: SocketAddr) -> (u16, String) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_string(), "localhost".to_string()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider())).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    // A caller that does not trust the certificate goes away.
+                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    let mut inner = tokio::net::TcpStream::connect(server).await.unwrap();
+                    inner.set_nodelay(true).unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut inner).await;
+                });
+            }
+        });
+    });
+    (port, cert.pem())
+}
+
+/// Runs a case in a process that trusts the certificates of a file, and gives its output.
+fn run(case: &str, server: &str, trusted: &Path) -> (bool, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", case, "--nocapture"])
+        .env(SERVER, server)
+        .env("SSL_CERT_FILE", trusted)
+        .env_remove("SSL_CERT_DIR");
+    let output = command.output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_server_behind_tls_is_read_and_loaded_where_its_certificate_is_trusted() {
+    let (server, truth) = start(Script::default());
+    let (port, certificate) = front(server);
+    let (_, other) = front(server);
+    let folder = std::env::temp_dir().join(format!("inferoscope-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (own, stranger, none) = (folder.join("own.pem"), folder.join("stranger.pem"), folder.join("none.pem"));
+    std::fs::write(&own, certificate).unwrap();
+    std::fs::write(&stranger, other).unwrap();
+    let https = format!("https://127.0.0.1:{port}");
+    let (is_good, output) = run("it_is_read_and_loaded", &https, &own);
+    assert!(is_good, "{output}");
+    let p50 = percentile(&truth.lock().unwrap().ttft_s, 0.5);
+    let told = output.lines().find_map(|line| line.strip_prefix("TTFT p50 ")).unwrap().parse::<f64>().unwrap();
+    assert!((told - p50).abs() < 0.02, "{told} and really {p50}");
+    for (trusted, reason) in [(&stranger, "invalid peer certificate"), (&none, "expected certificates to trust servers by, found none")] {
+        let (is_good, output) = run("it_is_refused", &https, trusted);
+        assert!(is_good && output.contains(reason), "{output}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn server() -> Address {
+    Address::base(&std::env::var(SERVER).unwrap()).unwrap()
+}
+
+fn fetch() -> Result<Vec<u8>, live::FetchError> {
+    let address = format!("{}/v1/models", std::env::var(SERVER).unwrap()).parse().unwrap();
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(Fetch::new(address).get())
+}
+
+#[test]
+#[ignore = "a case of the test above"]
+fn it_is_read_and_loaded() {
+    assert!(String::from_utf8(fetch().unwrap()).unwrap().contains("\"id\":\"known\""));
+    let generator = Generator {
+        count: 12,
+        arrivals: Arrivals::Constant { per_s: 1.0 },
+        prompts: Lengths::Fixed(32),
+        outputs: Lengths::Fixed(20),
+        prefix: None,
+        seed: 1,
+    };
+    let plan = Plan {
+        server: server(),
+        authorization: None,
+        api: Api::Chat,
+        dialect: Dialect::OpenAi,
+        model: "known".into(),
+        is_streamed: true,
+        may_end_early: false,
+        workload: generator.generate(),
+        schedule: Schedule::Closed { users: 4, think: Duration::ZERO, ramp: Duration::ZERO },
+        warmup: 0,
+        duration: None,
+        timeout: Duration::from_secs(60),
+        drain: Duration::from_secs(60),
+        most_in_flight: 4,
+        seed: 1,
+    };
+    let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
+    let figures = Figures::of(&run.attempts, Slo::default());
+    assert_eq!((figures.failed(), run.attempts.len(), figures.chunks), (0, 12, 240));
+    println!("\nTTFT p50 {}", figures.ttft.p50);
+}
+
+#[test]
+#[ignore = "a case of the test above"]
+fn it_is_refused() {
+    let error = fetch().unwrap_err();
+    assert_eq!(error.kind(), "connect");
+    println!("{error}: {}", std::error::Error::source(&error).unwrap());
+}
