@@ -18,8 +18,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Start of a dependency's name and the only crate that may name it, tests included.
-const ONLY: &[(&str, &str)] =
-    &[("rusqlite", "ingest"), ("hyper", "live"), ("tokio", "live"), ("datafusion", "fleet"), ("ballista", "fleet")];
+const ONLY: &[(&str, &str)] = &[
+    ("rusqlite", "ingest"),
+    ("hyper", "live"),
+    ("tokio", "live"),
+    ("tokio-rustls", "live"),
+    ("datafusion", "fleet"),
+    ("ballista", "fleet"),
+];
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()

@@ -2,7 +2,7 @@
 //!
 //! Which certificates are trusted is read once per process, from the environment: each case is a process of its own.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a case prints what it saw
 
 #[allow(dead_code)] // other tests use more of it
 #[path = "support/known_server.rs"]
