@@ -2,6 +2,7 @@
 //! `target/bench/history.jsonl`, fails when a budget is missed. Figures depend on the machine, so no test asserts them.
 
 mod labels;
+mod load;
 mod measure;
 mod pairs;
 mod reliability;
@@ -69,6 +70,13 @@ pub(crate) fn traces() -> anyhow::Result<()> {
     let folder = target_folder()?.join("bench");
     fs::create_dir_all(&folder)?;
     traces::print(&release_program()?, &folder)
+}
+
+/// Measures load clients on a server with known timing.
+pub(crate) fn load() -> anyhow::Result<()> {
+    let folder = target_folder()?.join("bench");
+    fs::create_dir_all(&folder)?;
+    load::print(&release_program()?, &folder)
 }
 
 fn budgets(folder: &Path) -> anyhow::Result<Vec<Budget>> {

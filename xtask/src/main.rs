@@ -29,6 +29,7 @@ usage: cargo xtask <verb>
   tidy                                    hold the sources against the style guide
   bench                                   measure against the budgets
   bench traces                            read large profiler captures, beside the peers that are installed
+  bench load                              load clients on a server with known timing, beside the peers that are installed
   fuzz [--seconds N] [TARGET ...]         every fuzz target for a minute, with cargo-fuzz
   case new NAME --check CHECK --from DIR  make a case out of a folder of evidence
 ";
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["bench"] => bench::run(),
         ["bench", "traces"] => bench::traces(),
+        ["bench", "load"] => bench::load(),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
         ["case", "new", name, "--check", check, "--from", folder] => case::new(name, check, folder.as_ref()),
         _ => {

@@ -3,6 +3,9 @@
 //! `cargo run --release -p live --example load_bench`. The server is part of this process, on a thread of its own, and
 //! notes when it really wrote each chunk; CPU time is that of the client's threads alone. A busy machine spoils the times
 //! and says so in the last columns.
+//!
+//! `load_bench serve paced|flood` is the server alone, for clients of any make (`cargo xtask bench load`): it tells its address, and
+//! once its input ends the truth as one line of JSON, times in ms.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,21 +22,50 @@ use live::load::{self, Api, Dialect, Figures, Plan, Schedule, Slo};
 use simulate::workload::{Arrivals, Generator, Lengths};
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", "paced"] => return serve(paced()),
+        ["serve", "flood"] => return serve(flood()),
+        _ => {}
+    }
     println!("paced: first token after 200 ms, a chunk of one token each 20 ms, 64 chunks; errors are reported less true, ms");
     println!(
         "{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}  client-limited",
         "streams", "TTFT p50", "TTFT p99", "gap p50", "gap p99", "failed", "us/chunk", "lag p99", "in line"
     );
     for streams in [64, 256, 1024] {
-        let script = Script { chunks: 64, usage: Usage::Total, ..Script::default() };
         // Users that all connect in the same moment measure how the server accepts.
-        row(streams, 3 * streams, script, Duration::from_secs(1));
+        row(streams, 3 * streams, paced(), Duration::from_secs(1));
     }
     println!("flood: 256 chunks as fast as the server can, 512000 chunks in all");
     for streams in [16, 64, 256] {
-        let script = Script { ttft: Duration::ZERO, interval: Duration::ZERO, chunks: 256, usage: Usage::Total, ..Script::default() };
-        row(streams, 2000, script, Duration::ZERO);
+        row(streams, 2000, flood(), Duration::ZERO);
     }
+}
+
+fn paced() -> Script {
+    Script { chunks: 64, usage: Usage::Total, ..Script::default() }
+}
+
+fn flood() -> Script {
+    Script { ttft: Duration::ZERO, interval: Duration::ZERO, chunks: 256, usage: Usage::Total, ..Script::default() }
+}
+
+fn serve(script: Script) {
+    let (address, truth) = start(script);
+    println!("{address}");
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink()); // an input that breaks is over as well
+    let truth = truth.lock().unwrap();
+    let ms = |values: &[f64], share: f64| 1e3 * percentile(values, share);
+    println!(
+        "{{\"requests\": {}, \"chunks\": {}, \"ttft_p50\": {}, \"ttft_p99\": {}, \"gap_p50\": {}, \"gap_p99\": {}}}",
+        truth.requests,
+        truth.gaps_s.len() + truth.ttft_s.len(),
+        ms(&truth.ttft_s, 0.5),
+        ms(&truth.ttft_s, 0.99),
+        ms(&truth.gaps_s, 0.5),
+        ms(&truth.gaps_s, 0.99)
+    );
 }
 
 fn row(streams: u32, requests: u32, script: Script, ramp: Duration) {
