@@ -7,6 +7,7 @@
 //!
 //! Left out: several load processes at once, images and audio, conversations whose next turn repeats the last answer.
 
+mod aiperf;
 mod attempt;
 mod body;
 mod event;
@@ -20,6 +21,7 @@ mod run;
 mod sweep;
 mod target;
 
+pub use aiperf::aiperf_jsonl;
 pub use attempt::{Attempt, Counting, Ending, Piece};
 pub use body::{Api, Dialect};
 pub use figures::{Figures, Slo, Spread, Weighted};

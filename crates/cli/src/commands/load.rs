@@ -117,6 +117,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
     vllm_json: Option<PathBuf>,
 
+    /// Write one line per request in the form of AIPerf's profile_export.jsonl
+    #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
+    aiperf_jsonl: Option<PathBuf>,
+
     /// Replace files that exist
     #[arg(long)]
     force: bool,
@@ -174,7 +178,7 @@ fn check_places(args: &Args) -> anyhow::Result<()> {
     if let Some(path) = &args.out {
         destination::check_capture(path, &inputs)?;
     }
-    for path in [&args.csv, &args.vllm_json].into_iter().flatten() {
+    for path in [&args.csv, &args.vllm_json, &args.aiperf_jsonl].into_iter().flatten() {
         destination::check_export(path, &inputs, args.force)?;
     }
     Ok(())

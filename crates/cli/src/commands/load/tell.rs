@@ -17,6 +17,9 @@ pub(super) fn tell(loading: &Loading<'_>, levels: &Levels) -> anyhow::Result<()>
     if let (Some(path), [level]) = (&args.vllm_json, levels.all.as_slice()) {
         atomic_file::write(path, load::vllm_bench_json(&levels.plan, &level.figures, &level.run).as_bytes())?;
     }
+    if let (Some(path), [level]) = (&args.aiperf_jsonl, levels.all.as_slice()) {
+        atomic_file::write(path, load::aiperf_jsonl(&level.run).as_bytes())?;
+    }
     out::print(&if args.json { text(&document(loading, levels))? } else { screen(loading, levels) })
 }
 
