@@ -25,6 +25,7 @@ mod naming;
 mod number;
 mod options;
 mod read;
+mod replica_join;
 mod replicas;
 mod secrets;
 mod shell;
