@@ -10,10 +10,12 @@
 
 mod answer;
 mod fault;
+mod flags;
 mod log;
 mod metrics;
 mod prompt;
 mod server;
 
 pub use fault::{Fault, FaultError, Setup};
+pub use flags::Flags;
 pub use server::{ServeConfig, ServeError, Server};

@@ -86,6 +86,8 @@ pub(super) struct About<'a> {
     pub(super) has_prefix_caching: bool,
     /// Drafted tokens per sequence and step, 0 without speculation.
     pub(super) depth: u32,
+    /// Number format of the KV cache.
+    pub(super) kv_dtype: &'a str,
 }
 
 /// Writes the page.
@@ -176,9 +178,10 @@ impl Page<'_> {
         for (at, (state, _)) in replicas.iter().enumerate() {
             let _ = writeln!(
                 self.text,
-                "vllm:cache_config_info{{engine=\"{at}\",block_size=\"{}\",cache_dtype=\"auto\",enable_prefix_caching=\"{}\",\
+                "vllm:cache_config_info{{engine=\"{at}\",block_size=\"{}\",cache_dtype=\"{}\",enable_prefix_caching=\"{}\",\
                  num_gpu_blocks=\"{}\"}} 1",
                 self.about.block_tokens,
+                self.about.kv_dtype,
                 if self.about.has_prefix_caching { "True" } else { "False" },
                 state.total_blocks
             );
@@ -196,7 +199,7 @@ mod tests {
         counts.ttft.add(0.03);
         counts.ttft.add(9999.0);
         let state = ReplicaState { running: 3, used_blocks: 5, total_blocks: 10, ..ReplicaState::default() };
-        let about = About { model: "m", start_s: 1.0, block_tokens: 16, has_prefix_caching: true, depth: 4 };
+        let about = About { model: "m", start_s: 1.0, block_tokens: 16, has_prefix_caching: true, depth: 4, kv_dtype: "auto" };
         let body = page(&about, &[(state, &counts), (state, &counts)]);
         assert!(body.starts_with("# simulated"));
         assert!(body.contains("vllm:time_to_first_token_seconds_bucket{engine=\"1\",model_name=\"m\",le=\"0.04\"} 1\n"), "{body}");

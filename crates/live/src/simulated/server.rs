@@ -130,7 +130,7 @@ impl Server {
         let engine = Online::new(self.config.setup.system.clone(), self.config.setup.cost)?;
         let clock = Clock::start();
         let start_ns = clock.now_ns();
-        for line in log::start(start_ns, &self.config.model, &self.config.setup.system) {
+        for line in log::start(start_ns, &self.config.model, &self.config.setup) {
             on_line(&line);
         }
         let replicas = engine.states().len();
@@ -276,6 +276,7 @@ impl Service {
             block_tokens: engine.block_tokens,
             has_prefix_caching: engine.prefix_caching,
             depth: engine.depth(),
+            kv_dtype: self.config.setup.kv_dtype,
         };
         let replicas: Vec<_> = state.engine.states().into_iter().zip(&state.counts).collect();
         page(&about, &replicas)
