@@ -4,6 +4,7 @@
 
 pub mod account;
 pub mod advice;
+pub mod apply;
 pub mod arbiter;
 pub mod arms;
 pub mod change;
@@ -56,6 +57,7 @@ pub mod readings;
 pub mod record;
 pub mod record_device;
 pub mod remedy;
+pub mod round;
 pub mod runqueue;
 pub mod seats;
 pub mod settlement;

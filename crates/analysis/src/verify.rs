@@ -20,7 +20,11 @@ use measure::{Measured, measure};
 /// Movements below this are noise whatever their interval says.
 pub const PRACTICAL_NOISE: f64 = 0.03;
 
-/// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
+/// Id by which a change is verified that no hypothesis proposes: it is only meant to help.
+pub const NO_HYPOTHESIS: &str = "none";
+
+/// Verifies one hypothesis of the diagnosis of `before` (its first when none is named, none of them for [`NO_HYPOTHESIS`])
+/// against `after`.
 pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
     let report = diagnose(before, &DiagnoseOptions::default());
     let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
@@ -44,7 +48,7 @@ fn against(
     changed.extend(changed_route(b, a));
     let (id, chosen) = match choose(report, hypothesis) {
         Ok(chosen) => chosen,
-        Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
+        Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or(NO_HYPOTHESIS), changed, Vec::new()),
     };
     if same_evidence(before, after) {
         let why = "both runs are the same evidence: nothing can have moved".to_string();
@@ -63,7 +67,7 @@ fn against(
     let hypothesis = chosen.unwrap_or_else(|| if is_recorded { devices::shorter_steps() } else { any_improvement() });
     let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, b, a)).collect();
     let (outcome, why) = if nothing {
-        (Outcome::Inconclusive, "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string())
+        (Outcome::Inconclusive, "no hypothesis is tested, and no setting differs: there is nothing to verify".to_string())
     } else {
         overall(&predictions)
     };
@@ -99,6 +103,7 @@ fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedS
 fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypothesis>), String> {
     let all: Vec<&Hypothesis> = report.findings.iter().flat_map(|finding| &finding.hypotheses).collect();
     match wanted {
+        Some(NO_HYPOTHESIS) => Ok((NO_HYPOTHESIS.to_string(), None)),
         Some(id) => match all.iter().find(|hypothesis| hypothesis.id == id) {
             Some(found) => Ok((id.to_string(), Some((*found).clone()))),
             None => Err(format!(
@@ -106,13 +111,13 @@ fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypot
                 if all.is_empty() { "none".into() } else { all.iter().map(|h| h.id.as_str()).collect::<Vec<_>>().join(", ") }
             )),
         },
-        None => Ok(all.first().map_or_else(|| ("none".to_string(), None), |first| (first.id.clone(), Some((*first).clone())))),
+        None => Ok(all.first().map_or_else(|| (NO_HYPOTHESIS.to_string(), None), |first| (first.id.clone(), Some((*first).clone())))),
     }
 }
 
 /// What anybody who changes a setting hopes for: the first token comes sooner and the whole request takes no longer.
 fn any_improvement() -> Hypothesis {
-    let why = "no hypothesis in the first report: a change is at least meant to help";
+    let why = "no hypothesis of the first report proposes it: a change is at least meant to help";
     hoped(vec![
         Movement::new("e2e.mean", "e2e mean", "s", Direction::Down, None).primary().refused(why).build(),
         Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).guard().refused(why).build(),
@@ -122,7 +127,7 @@ fn any_improvement() -> Hypothesis {
 /// A hypothesis nobody stated, for whatever differs.
 fn hoped(predictions: Vec<Prediction>) -> Hypothesis {
     Hypothesis {
-        id: "none".into(),
+        id: NO_HYPOTHESIS.into(),
         change: crate::contract::Change {
             flag: String::new(),
             from: String::new(),

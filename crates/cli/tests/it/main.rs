@@ -14,6 +14,7 @@ mod first_screen;
 mod help;
 mod ledger;
 mod live;
+mod loops;
 mod outputs;
 mod plan;
 mod program;
