@@ -11,6 +11,7 @@ pub mod change;
 pub mod check;
 pub mod checks;
 pub mod claims;
+pub mod client_health;
 pub mod clocks;
 pub mod clumps;
 pub mod confidence;

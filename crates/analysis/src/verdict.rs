@@ -325,6 +325,10 @@ fn without_cause(
     if let Some(sentence) = scrapes_too_short(situation) {
         return insufficient(sentence);
     }
+    // What a late client stamped late is nobody's: no layer is named by it.
+    if let Some(sentence) = crate::client_health::may_explain(situation, settlement.unowned_ns as f64 * 1e-9 / situation.n()) {
+        return insufficient(sentence + &differences(situation));
+    }
     if let Some(verdict) = layer_from_phases(situation, settlement) {
         return verdict;
     }

@@ -141,6 +141,7 @@ impl Keeper {
         let mut rows = vec![
             ("client.schedule_slip.p50", health.slip.p50),
             ("client.schedule_slip.p99", health.slip.p99),
+            ("client.loop_lag.mean", health.lag.mean),
             ("client.loop_lag.p50", health.lag.p50),
             ("client.loop_lag.p99", health.lag.p99),
             ("client.completed", figures.completed as f64),
