@@ -3,10 +3,12 @@
 //! No text and no header enters. Chunks beyond a limit are left out request by request, evenly; the times of their
 //! requests stay exact.
 
+use capture::content_hash::sha256_of;
 use capture::{Capture, Chunk, Point, Request, Run, Sample, Severity, Source, SourceIdx};
 
 use super::attempt::{Attempt, Ending};
 use super::figures::{Figures, Slo};
+use super::outputs::csv;
 use super::run::{LoadRun, Plan, Schedule};
 use super::sweep::Axis;
 
@@ -26,6 +28,7 @@ pub fn into_capture(plan: &Plan, levels: &[(f64, &LoadRun)], axis: Option<Axis>,
         name: plan.server.at(plan.api.path()).to_string(),
         format: FORMAT.into(),
         row_count: row_count as u64,
+        hash: sha256_of(&[&csv(levels)]),
         ..Source::default()
     });
     let varied = axis.map_or("", Axis::signal);

@@ -6,6 +6,9 @@ use simulate::online::ReplicaState;
 use super::fault::Setup;
 use super::metrics::Counts;
 
+/// Between two state lines.
+pub(super) const INTERVAL_NS: i64 = 10_000_000_000;
+
 /// Month, day and time of day of a host time, UTC, as in vLLM's log.
 fn stamp(t_ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(t_ns))
@@ -18,7 +21,7 @@ pub(super) fn start(t_ns: i64, model: &str, setup: &Setup) -> Vec<String> {
     let line = |process: &str, place: &str, text: String| format!("({process}) INFO {} [{place}] {text}", stamp(t_ns));
     vec![
         "# simulated by inferoscope: timed by a scheduler simulation, no measurement of an engine".to_string(),
-        line("APIServer pid=1", "api_server.py:1", "vLLM API server version 0.11.0".to_string()),
+        line("APIServer pid=1", "api_server.py:1", "vLLM API server version 0.32.0".to_string()),
         line("APIServer pid=1", "utils.py:1", format!("non-default args: {{'model': '{model}'{}}}", arguments(setup))),
         line(
             "EngineCore_DP0 pid=2",

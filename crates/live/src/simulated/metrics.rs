@@ -97,6 +97,10 @@ pub(super) fn page(about: &About<'_>, replicas: &[(ReplicaState, &Counts)]) -> S
     let _ = writeln!(page.text, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {:.3}", about.start_s);
     page.numbers("num_requests_running", "gauge", replicas, |(state, _)| state.running as f64);
     page.numbers("num_requests_waiting", "gauge", replicas, |(state, _)| state.waiting as f64);
+    // Nothing here defers a request: there are no grammars, adapters or remote caches.
+    page.by_label("num_requests_waiting_by_reason", "gauge", replicas, "reason", |(state, _)| {
+        [("capacity", state.waiting as f64), ("deferred", 0.0)]
+    });
     page.numbers("kv_cache_usage_perc", "gauge", replicas, |(state, _)| {
         f64::from(state.used_blocks) / f64::from(state.total_blocks.max(1))
     });
@@ -104,6 +108,10 @@ pub(super) fn page(about: &About<'_>, replicas: &[(ReplicaState, &Counts)]) -> S
     page.numbers("prefix_cache_queries_total", "counter", replicas, |(_, counts)| counts.prefix_queries as f64);
     page.numbers("prefix_cache_hits_total", "counter", replicas, |(_, counts)| counts.prefix_hits as f64);
     page.numbers("prompt_tokens_total", "counter", replicas, |(_, counts)| counts.prompt_tokens as f64);
+    page.by_label("prompt_tokens_by_source_total", "counter", replicas, "source", |(_, counts)| {
+        let hits = counts.prefix_hits.min(counts.prompt_tokens);
+        [("local_compute", (counts.prompt_tokens - hits) as f64), ("local_cache_hit", hits as f64)]
+    });
     page.numbers("generation_tokens_total", "counter", replicas, |(_, counts)| counts.output_tokens as f64);
     page.finished(replicas);
     if about.depth > 0 {
@@ -148,6 +156,23 @@ impl Page<'_> {
         for (at, replica) in replicas.iter().enumerate() {
             let labels = self.labels(at);
             let _ = writeln!(self.text, "vllm:{name}{{{labels}}} {}", value(replica));
+        }
+    }
+
+    fn by_label(
+        &mut self,
+        name: &str,
+        kind: &str,
+        replicas: &[(ReplicaState, &Counts)],
+        label: &str,
+        values: impl Fn(&(ReplicaState, &Counts)) -> [(&'static str, f64); 2],
+    ) {
+        self.kind(name, kind);
+        for (at, replica) in replicas.iter().enumerate() {
+            let labels = self.labels(at);
+            for (part, value) in values(replica) {
+                let _ = writeln!(self.text, "vllm:{name}{{{labels},{label}=\"{part}\"}} {value}");
+            }
         }
     }
 
