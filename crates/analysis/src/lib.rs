@@ -74,6 +74,7 @@ pub mod timeline;
 pub mod track_record;
 pub mod triage;
 pub mod uneven_experts;
+pub mod uneven_routing;
 pub mod unfused_attention;
 pub mod verdict;
 pub mod verify;
