@@ -3,6 +3,7 @@
 //! Times taken by a client that was late are late themselves. Where that is not small against what is judged, the run is
 //! *client-limited*: it says more about the client than about the server, and nobody is called healthy or guilty by it.
 
+use crate::evidence::RequestRow;
 use crate::situation::Situation;
 use crate::words::{percent, seconds};
 
@@ -43,7 +44,7 @@ impl ClientHealth {
     /// Why it was the limit, in words; `None` where its lateness is small against what it measured.
     pub fn limit(&self, situation: &Situation<'_>) -> Option<String> {
         let evidence = situation.evidence;
-        let first_s = median(evidence.client.iter().filter(|row| row.ok).filter_map(|row| row.ttft_ns()));
+        let first_s = median(evidence.client.iter().filter(|row| row.ok).filter_map(RequestRow::ttft_ns));
         let gap_s = median(evidence.gaps.iter().map(|gap| gap.gap_ns));
         let shortest = [("TTFT", first_s), ("gap between chunks", gap_s)];
         let late = shortest.into_iter().find(|(_, median)| *median > 0.0 && self.lag_p99_s > LEAST_S.max(DOUBT * median));

@@ -53,9 +53,11 @@ pub fn decide(
         .find(|(check, found)| may_be_cause(found) && material(check))
         // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
         .or_else(|| {
-            let unmeasured = |(_, found): &&(&'static Check, &Found)| may_be_cause(found) && found.claims.is_empty();
-            let first = owners.iter().filter(|_| within.is_none()).find(unmeasured);
-            first.filter(|_| !is_fine_by_its_times(situation, answers, settlement, recognized))
+            let is_fine = is_fine_by_its_times(situation, answers, settlement, recognized);
+            owners
+                .iter()
+                .filter(|_| within.is_none())
+                .find(|(_, found)| may_be_cause(found) && found.claims.is_empty() && (!is_fine || found.is_beyond_times()))
         })
         .copied();
     let roles = owners

@@ -22,7 +22,8 @@ check! {
     ///
     /// ## How to confirm
     /// The server's own histograms are shorter than the client's figures for the same requests, and the client's main
-    /// thread waits for a CPU longer than it runs (`/proc/PID/schedstat`), runs at a full core, or sends late. A second
+    /// thread waits for a CPU longer than it runs (`/proc/PID/schedstat`), runs at a full core, or sends late; or the client says
+    /// itself how late its loop listened (`client.loop_lag`). A second
     /// client on another machine sees the server's figures.
     ///
     /// ## Fix
