@@ -232,6 +232,10 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
         return match moved {
             _ if falls_short => (Outcome::Refuted, format!("{seen}: the runs' noise does not reach what was predicted")),
             Moved::Unclear => (Outcome::Inconclusive, format!("{seen}: within the runs' own noise")),
+            // A small movement was predicted, and the interval holds it beside none at all.
+            Moved::Nowhere if is_held(prediction, b, interval) => {
+                (Outcome::Inconclusive, format!("{seen}: the runs' noise holds what was predicted, and no movement"))
+            }
             _ => (Outcome::Refuted, format!("{seen}: did not move as predicted")),
         };
     }
@@ -239,7 +243,7 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
     let beyond = if prediction.direction == Direction::Down { a.mean < lo } else { a.mean > hi };
     let inside = a.mean >= lo && a.mean <= hi;
     // The mean after is itself uncertain: its interval need only reach the predicted one.
-    let reaches = interval.is_some_and(|[low, high]| b.mean * low <= hi && b.mean * high >= lo);
+    let reaches = is_held(prediction, b, interval);
     if inside || reaches {
         (Outcome::Confirmed, seen)
     } else if beyond {
@@ -247,6 +251,11 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
     } else {
         (Outcome::Inconclusive, format!("{seen}: the right way, but not as far as predicted"))
     }
+}
+
+/// True when the interval measured reaches into what was predicted.
+fn is_held(prediction: &Prediction, b: &Measured, interval: Option<[f64; 2]>) -> bool {
+    prediction.to.zip(interval).is_some_and(|([lo, hi], [low, high])| b.mean * low <= hi && b.mean * high >= lo)
 }
 
 fn guard(prediction: &Prediction, b: &Measured, a: &Measured, interval: Option<[f64; 2]>, moved: Moved, seen: &str) -> (Outcome, String) {
