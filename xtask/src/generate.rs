@@ -30,6 +30,7 @@ fn pages() -> anyhow::Result<Pages> {
     pages.insert("docs/report.schema.json".into(), report::views::json::schema());
     pages.insert("docs/verify.schema.json".into(), report::views::json::verification_schema());
     pages.insert("docs/whatif.schema.json".into(), report::views::json::what_if_schema());
+    pages.insert("docs/loop.schema.json".into(), report::views::json::round_schema());
     pages.insert("docs/plan.schema.json".into(), report::views::json::plan_schema());
     pages.insert("docs/validation.md".into(), validation_page::render(&root())?);
     pages.insert("docs/predictions.md".into(), prediction_page::render(&root())?);

@@ -13,8 +13,20 @@ use crate::workspace::{files, root};
 
 /// Sources that match no text of a user: questions, texts of reports, names of signals; names of events keep the words by
 /// which they are known (`analysis::device::shown`).
-const NOT_READ: &[&str] =
-    &["/device/", "/triage", "/paths", "/slo", "/verify", "forms.rs", "contract.rs", "flags.rs", "/evidence", "contrast.rs", "/whatif"];
+const NOT_READ: &[&str] = &[
+    "/device/",
+    "/triage",
+    "/paths",
+    "/slo",
+    "/verify",
+    "forms.rs",
+    "apply.rs",
+    "contract.rs",
+    "flags.rs",
+    "/evidence",
+    "contrast.rs",
+    "/whatif",
+];
 
 /// Literals in those places which are matched against the program's own words only.
 const OWN_WORDS: &[&str] = &[

@@ -71,6 +71,16 @@ pub struct Found {
     pub limit: bool,
 }
 
+/// Unit of a cost that lies in no request's time: tokens that were made and held back, times how long (attribution, section 0.16).
+pub const TOKEN_SECONDS: &str = "token_s";
+
+impl Found {
+    /// True when what it costs lies in no request's time, as pauses in a stream do: fine times do not clear it.
+    pub fn is_beyond_times(&self) -> bool {
+        self.claims.is_empty() && !self.context_only && self.cost.as_ref().is_some_and(|cost| cost.unit == TOKEN_SECONDS)
+    }
+}
+
 /// What a check would need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Missing {

@@ -2,7 +2,9 @@
 
 use crate::check::{Answer, Check, Missing};
 use crate::claims::Basis;
+use crate::client_health;
 use crate::on_device::Beside;
+use crate::phase::Phase;
 use crate::settlement::Settlement;
 use crate::situation::Situation;
 use crate::words::percent;
@@ -13,6 +15,8 @@ pub const STEPS: [f64; 5] = [0.95, 0.9, 0.75, 0.6, 0.4];
 pub const UNVALIDATED_CAP: f64 = 0.75;
 /// Cap for verdicts that rest on typed numbers alone.
 pub const TYPED_CAP: f64 = 0.6;
+/// Cap for verdicts on time that only a client measured which was itself the limit: below what names a failure mode.
+pub const CLIENT_LIMITED_CAP: f64 = 0.4;
 /// Below this the failure mode, and below this again the layer, is not named.
 pub const NAMED: f64 = 0.5;
 
@@ -58,12 +62,34 @@ pub fn of(
         value = TYPED_CAP;
         reasons.push(format!("unvalidated: tried on {} evidence only", winner.validated_on));
     }
+    if let Some(sentence) = blamed_by_a_late_client(situation, settlement, winner) {
+        value = value.min(CLIENT_LIMITED_CAP);
+        reasons.push(sentence);
+    }
     let raw = STEPS.into_iter().find(|step| value >= *step).unwrap_or(0.4);
     let printed = raw.min(UNVALIDATED_CAP);
     if printed < raw {
         reasons.push(format!("{raw} is not printed before 50 verdicts of a kind were checked"));
     }
     Confidence { value, printed, because: reasons.join("; ") }
+}
+
+/// Why a verdict on time that only a late client measured is worth little: most of what the winner owns lies in phases that
+/// nothing but the client's stamps tells, and the client was the limit.
+fn blamed_by_a_late_client(situation: &Situation<'_>, settlement: &Settlement, winner: &Check) -> Option<String> {
+    if winner.id == "client_bound" {
+        return None;
+    }
+    let is_split_by_server = situation.evidence.observed("server.ttft").is_some();
+    let is_clients = |phase: Phase| matches!(phase, Phase::Client | Phase::Transfer | Phase::Stream) || !is_split_by_server;
+    let owned = |phase: &Phase| settlement.ownership.owned_in_ns(winner.id, *phase);
+    let all: i64 = winner.phases.iter().map(owned).sum();
+    let by_client: i64 = winner.phases.iter().filter(|phase| is_clients(**phase)).map(owned).sum();
+    if all == 0 || by_client * 2 <= all {
+        return None;
+    }
+    client_health::may_explain(situation, by_client as f64 * 1e-9 / situation.n())
+        .map(|sentence| sentence.trim_end_matches('.').to_string())
 }
 
 /// What the largest other owner has whose check passes, request-ns.

@@ -9,7 +9,8 @@ use crate::words::{digits, percent};
 /// The first condition that holds, as a sentence.
 pub fn not_healthy_because(situation: &Situation<'_>, answers: &[(&'static Check, Answer)]) -> Option<String> {
     let cleared = |id: &str| answers.iter().any(|(check, answer)| check.id == id && matches!(answer, Answer::Clear { .. }));
-    uneven_replicas(situation)
+    crate::client_health::limited(situation)
+        .or_else(|| uneven_replicas(situation))
         .or_else(|| drafts_in_the_law(situation).filter(|_| !cleared("low_acceptance")))
         .or_else(|| abandoned_requests(situation))
         .or_else(|| caching_off(situation))

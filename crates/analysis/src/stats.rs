@@ -27,6 +27,20 @@ pub fn batch_means(values: &[(i64, f64)], batches: usize) -> Vec<f64> {
     sums.into_iter().filter(|(_, count)| *count > 0).map(|(sum, count)| sum / count as f64).collect()
 }
 
+/// Slope of y over x by least squares, and its standard error; `None` where x does not vary.
+pub fn slope(rows: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let n = rows.len() as f64;
+    let mean = |value: fn(&(f64, f64)) -> f64| rows.iter().map(value).sum::<f64>() / n;
+    let (x_mean, y_mean) = (mean(|row| row.0), mean(|row| row.1));
+    let xx: f64 = rows.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
+    if rows.len() < 3 || xx <= 0.0 {
+        return None;
+    }
+    let slope = rows.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum::<f64>() / xx;
+    let left: f64 = rows.iter().map(|(x, y)| (y - y_mean - slope * (x - x_mean)).powi(2)).sum();
+    Some((slope, (left / (n - 2.0) / xx).sqrt()))
+}
+
 /// Mean and standard error of some batch means; `None` for fewer than two.
 pub fn summarize(batches: &[f64]) -> Option<BatchMean> {
     if batches.len() < 2 {

@@ -53,9 +53,11 @@ pub fn decide(
         .find(|(check, found)| may_be_cause(found) && material(check))
         // Evidence without seconds (a gauge and a setting) can name a cause, but not measure it.
         .or_else(|| {
-            let unmeasured = |(_, found): &&(&'static Check, &Found)| may_be_cause(found) && found.claims.is_empty();
-            let first = owners.iter().filter(|_| within.is_none()).find(unmeasured);
-            first.filter(|_| !is_fine_by_its_times(situation, answers, settlement, recognized))
+            let is_fine = is_fine_by_its_times(situation, answers, settlement, recognized);
+            owners
+                .iter()
+                .filter(|_| within.is_none())
+                .find(|(_, found)| may_be_cause(found) && found.claims.is_empty() && (!is_fine || found.is_beyond_times()))
         })
         .copied();
     let roles = owners
@@ -324,6 +326,10 @@ fn without_cause(
     }
     if let Some(sentence) = scrapes_too_short(situation) {
         return insufficient(sentence);
+    }
+    // What a late client stamped late is nobody's: no layer is named by it.
+    if let Some(sentence) = crate::client_health::may_explain(situation, settlement.unowned_ns as f64 * 1e-9 / situation.n()) {
+        return insufficient(sentence + &differences(situation));
     }
     if let Some(verdict) = layer_from_phases(situation, settlement) {
         return verdict;

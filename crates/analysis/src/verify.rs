@@ -20,7 +20,11 @@ use measure::{Measured, measure};
 /// Movements below this are noise whatever their interval says.
 pub const PRACTICAL_NOISE: f64 = 0.03;
 
-/// Verifies one hypothesis of the diagnosis of `before` (its first when none is named) against `after`.
+/// Id by which a change is verified that no hypothesis proposes: it is only meant to help.
+pub const NO_HYPOTHESIS: &str = "none";
+
+/// Verifies one hypothesis of the diagnosis of `before` (its first when none is named, none of them for [`NO_HYPOTHESIS`])
+/// against `after`.
 pub fn verify(before: &Capture, after: &Capture, hypothesis: Option<&str>) -> Verification {
     let report = diagnose(before, &DiagnoseOptions::default());
     let (b, a) = (Evidence::read(before, 0), Evidence::read(after, 0));
@@ -44,7 +48,7 @@ fn against(
     changed.extend(changed_route(b, a));
     let (id, chosen) = match choose(report, hypothesis) {
         Ok(chosen) => chosen,
-        Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or("none"), changed, Vec::new()),
+        Err(why) => return refuse(Outcome::Inconclusive, why, hypothesis.unwrap_or(NO_HYPOTHESIS), changed, Vec::new()),
     };
     if same_evidence(before, after) {
         let why = "both runs are the same evidence: nothing can have moved".to_string();
@@ -63,7 +67,7 @@ fn against(
     let hypothesis = chosen.unwrap_or_else(|| if is_recorded { devices::shorter_steps() } else { any_improvement() });
     let predictions: Vec<PredictionOutcome> = hypothesis.predictions.iter().map(|prediction| judge(prediction, b, a)).collect();
     let (outcome, why) = if nothing {
-        (Outcome::Inconclusive, "the first run names nothing to change, and no setting differs: there is nothing to verify".to_string())
+        (Outcome::Inconclusive, "no hypothesis is tested, and no setting differs: there is nothing to verify".to_string())
     } else {
         overall(&predictions)
     };
@@ -99,6 +103,7 @@ fn refuse(outcome: Outcome, why: String, hypothesis: &str, changed: Vec<ChangedS
 fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypothesis>), String> {
     let all: Vec<&Hypothesis> = report.findings.iter().flat_map(|finding| &finding.hypotheses).collect();
     match wanted {
+        Some(NO_HYPOTHESIS) => Ok((NO_HYPOTHESIS.to_string(), None)),
         Some(id) => match all.iter().find(|hypothesis| hypothesis.id == id) {
             Some(found) => Ok((id.to_string(), Some((*found).clone()))),
             None => Err(format!(
@@ -106,13 +111,13 @@ fn choose(report: &Report, wanted: Option<&str>) -> Result<(String, Option<Hypot
                 if all.is_empty() { "none".into() } else { all.iter().map(|h| h.id.as_str()).collect::<Vec<_>>().join(", ") }
             )),
         },
-        None => Ok(all.first().map_or_else(|| ("none".to_string(), None), |first| (first.id.clone(), Some((*first).clone())))),
+        None => Ok(all.first().map_or_else(|| (NO_HYPOTHESIS.to_string(), None), |first| (first.id.clone(), Some((*first).clone())))),
     }
 }
 
 /// What anybody who changes a setting hopes for: the first token comes sooner and the whole request takes no longer.
 fn any_improvement() -> Hypothesis {
-    let why = "no hypothesis in the first report: a change is at least meant to help";
+    let why = "no hypothesis of the first report proposes it: a change is at least meant to help";
     hoped(vec![
         Movement::new("e2e.mean", "e2e mean", "s", Direction::Down, None).primary().refused(why).build(),
         Movement::new("ttft.mean", "TTFT mean", "s", Direction::Down, None).guard().refused(why).build(),
@@ -122,7 +127,7 @@ fn any_improvement() -> Hypothesis {
 /// A hypothesis nobody stated, for whatever differs.
 fn hoped(predictions: Vec<Prediction>) -> Hypothesis {
     Hypothesis {
-        id: "none".into(),
+        id: NO_HYPOTHESIS.into(),
         change: crate::contract::Change {
             flag: String::new(),
             from: String::new(),
@@ -227,6 +232,10 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
         return match moved {
             _ if falls_short => (Outcome::Refuted, format!("{seen}: the runs' noise does not reach what was predicted")),
             Moved::Unclear => (Outcome::Inconclusive, format!("{seen}: within the runs' own noise")),
+            // A small movement was predicted, and the interval holds it beside none at all.
+            Moved::Nowhere if is_held(prediction, b, interval) => {
+                (Outcome::Inconclusive, format!("{seen}: the runs' noise holds what was predicted, and no movement"))
+            }
             _ => (Outcome::Refuted, format!("{seen}: did not move as predicted")),
         };
     }
@@ -234,7 +243,7 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
     let beyond = if prediction.direction == Direction::Down { a.mean < lo } else { a.mean > hi };
     let inside = a.mean >= lo && a.mean <= hi;
     // The mean after is itself uncertain: its interval need only reach the predicted one.
-    let reaches = interval.is_some_and(|[low, high]| b.mean * low <= hi && b.mean * high >= lo);
+    let reaches = is_held(prediction, b, interval);
     if inside || reaches {
         (Outcome::Confirmed, seen)
     } else if beyond {
@@ -242,6 +251,11 @@ fn outcome_of(prediction: &Prediction, b: &Measured, a: &Measured, interval: Opt
     } else {
         (Outcome::Inconclusive, format!("{seen}: the right way, but not as far as predicted"))
     }
+}
+
+/// True when the interval measured reaches into what was predicted.
+fn is_held(prediction: &Prediction, b: &Measured, interval: Option<[f64; 2]>) -> bool {
+    prediction.to.zip(interval).is_some_and(|([lo, hi], [low, high])| b.mean * low <= hi && b.mean * high >= lo)
 }
 
 fn guard(prediction: &Prediction, b: &Measured, a: &Measured, interval: Option<[f64; 2]>, moved: Moved, seen: &str) -> (Outcome, String) {

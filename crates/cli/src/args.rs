@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, capture, completions, diagnose, explain, export, ledger, load, model, plan, record, signals, simulate_engine, tap, triage,
-    verify, watch, whatif,
+    bench, capture, completions, diagnose, explain, export, ledger, load, model, plan, record, round, signals, simulate_engine, tap,
+    triage, verify, watch, whatif,
 };
 use crate::screen::ColorChoice;
 
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Watch(watch::Args),
     Bench(bench::Args),
     Load(Box<load::Args>),
+    Loop(Box<round::Args>),
     SimulateEngine(simulate_engine::Args),
     Explain(explain::Args),
     Signals(signals::Args),

@@ -11,6 +11,7 @@ pub(crate) mod load;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod record;
+pub(crate) mod round;
 pub(crate) mod signals;
 pub(crate) mod simulate_engine;
 pub(crate) mod tap;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Command::Watch(args) => watch::run(args, &screen),
         Command::Bench(args) => bench::run(args),
         Command::Load(args) => load::run(args),
+        Command::Loop(args) => round::run(args, &screen),
         Command::SimulateEngine(args) => simulate_engine::run(args),
         Command::Export(args) => export::run(args),
         Command::Explain(args) => explain::run(args, &screen),

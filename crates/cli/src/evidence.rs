@@ -28,6 +28,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// For inputs among which no address is.
+    pub(crate) fn unused() -> Self {
+        Self { window: None, interval: Duration::from_secs(1) }
+    }
+
     /// How long addresses are read.
     fn live_window(self) -> Duration {
         self.window.unwrap_or(Duration::from_secs(30))

@@ -25,6 +25,7 @@ mod naming;
 mod number;
 mod options;
 mod read;
+mod replica_join;
 mod replicas;
 mod secrets;
 mod shell;
@@ -35,6 +36,8 @@ mod walk;
 pub use crate::error::IngestError;
 pub use crate::options::{Options, Progress};
 pub use crate::read::{LogLines, Scrape, ScrapeReader, read, read_beside, read_bytes, read_log_lines, read_scrapes};
+pub use crate::secrets::redact_command;
+pub use crate::shell::{assignment, words as command_words};
 pub use crate::stored::{AnswerError, Stored, StoredNames, read_names};
 
 /// Ids of the file formats that are read, as in `Source::format`.

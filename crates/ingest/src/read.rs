@@ -68,6 +68,7 @@ pub fn read_beside(known: Vec<Capture>, inputs: &[PathBuf], options: &Options<'_
         return Err(IngestError::NothingUsable { count, reasons: reading.refusals });
     }
     let mut capture = reading.total;
+    crate::replica_join::join(&mut capture);
     reading.conclusions.apply(&mut capture);
     duplicates::fold_issues(&mut capture);
     capture.canonicalize();

@@ -194,7 +194,7 @@ fn is_word(name: &str) -> bool {
 }
 
 /// A command line as one text: secrets redacted, words with blanks quoted.
-pub(crate) fn redact_command(words: &[String]) -> String {
+pub fn redact_command(words: &[String]) -> String {
     let mut clean = String::new();
     let mut in_secret = false;
     for word in words {

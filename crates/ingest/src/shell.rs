@@ -1,7 +1,7 @@
 //! Splits a command line into words as a POSIX shell would: quotes, backslashes, nothing else.
 
 /// The words of a command line. An unclosed quote ends at the end of the text.
-pub(crate) fn words(line: &str) -> Vec<String> {
+pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut in_word = false;
@@ -46,7 +46,7 @@ pub(crate) fn words(line: &str) -> Vec<String> {
 }
 
 /// `NAME=value` as an assignment of an environment variable.
-pub(crate) fn assignment(word: &str) -> Option<(&str, &str)> {
+pub fn assignment(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     let is_name =
         !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

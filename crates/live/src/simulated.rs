@@ -9,11 +9,16 @@
 //! without meaning, always of the length asked for), more than one address.
 
 mod answer;
+mod books;
 mod fault;
+mod flags;
 mod log;
 mod metrics;
 mod prompt;
+mod rehearsal;
 mod server;
 
 pub use fault::{Fault, FaultError, Setup};
+pub use flags::Flags;
+pub use rehearsal::Rehearsal;
 pub use server::{ServeConfig, ServeError, Server};

@@ -6,6 +6,7 @@ pub mod json;
 pub mod markdown;
 pub mod metrics;
 pub mod plan;
+pub mod round;
 pub mod terminal;
 pub mod verify;
 pub mod whatif;

@@ -12,6 +12,7 @@ use crate::predict::Movement;
 use crate::record;
 use crate::seats::{Headroom, Seats, equilibrium, headroom};
 use crate::situation::Situation;
+use crate::uneven_routing::leaves_seats_free;
 use crate::words::{count, digits, left_of, percent, plural, seconds};
 
 check! {
@@ -46,6 +47,9 @@ const IDLE_SEATS: f64 = 0.25;
 fn find(situation: &Situation<'_>) -> Answer {
     if let Some(shown) = shown::by_more_seats(situation) {
         return Answer::Found(Box::new(shown_by(situation, &shown)));
+    }
+    if leaves_seats_free(situation) {
+        return clear(vec![], "another replica has seats free all the while: who waits, waits for the router");
     }
     let Some(cap) = situation.load.seats.or_else(|| shown::standing(situation)) else {
         if situation.evidence.has_timeline() && situation.gates.waited_s <= 0.0 {

@@ -3,6 +3,7 @@
 use crate::advice::Advice;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
+use crate::client_health::{COVERS, ClientHealth, LATE_STAMPS};
 use crate::contract::{Direction, Evidence, Quantity};
 use crate::evidence::Evidence as Arm;
 use crate::law::{COALESCED_LIMIT, coalesced_share};
@@ -21,7 +22,8 @@ check! {
     ///
     /// ## How to confirm
     /// The server's own histograms are shorter than the client's figures for the same requests, and the client's main
-    /// thread waits for a CPU longer than it runs (`/proc/PID/schedstat`), runs at a full core, or sends late. A second
+    /// thread waits for a CPU longer than it runs (`/proc/PID/schedstat`), runs at a full core, or sends late; or the client says
+    /// itself how late its loop listened (`client.loop_lag`). A second
     /// client on another machine sees the server's figures.
     ///
     /// ## Fix
@@ -72,6 +74,11 @@ fn from_rows(situation: &Situation<'_>) -> Answer {
     if of_whole < OF_WHOLE && of_first < OF_FIRST {
         return clear(margin, format!("{} of a request pass outside the server ({})", percent(of_whole), seconds(residual)));
     }
+    if evidence.client_cpu_s().is_none()
+        && let Some(health) = ClientHealth::read(situation)
+    {
+        return by_own_health(situation, &health, margin);
+    }
     match evidence.client_cpu_s() {
         Some((wait, run)) if wait > run => {}
         Some((wait, run)) => {
@@ -114,6 +121,27 @@ fn from_rows(situation: &Situation<'_>) -> Answer {
         claims,
         rows,
     )))
+}
+
+/// The client told how late it listened.
+fn by_own_health(situation: &Situation<'_>, health: &ClientHealth, margin: Vec<(&'static str, f64)>) -> Answer {
+    let (before_s, _) = residual_s(situation);
+    let late =
+        format!("its loop was {} late on average and {} at the 99th percentile", seconds(health.lag_mean_s), seconds(health.lag_p99_s));
+    let covered_s = LATE_STAMPS.map(|stamps| (stamps * health.lag_mean_s).min(before_s));
+    let Some(why) = health.limit(situation).filter(|_| covered_s[2] >= COVERS * before_s) else {
+        return clear(margin, format!("the client listened in time: {late}"));
+    };
+    let phase = situation.roomiest(&[Phase::Transfer, Phase::Stream]).unwrap_or(Phase::Transfer);
+    let [lo, mid, hi] = covered_s.map(|seconds| situation.share_of(phase, seconds));
+    let rows = vec![
+        figure("client.loop_lag.mean", health.lag_mean_s, "s", "the client's own"),
+        figure("client.loop_lag.p99", health.lag_p99_s, "s", "the client's own"),
+        figure("time outside the server before the first token", before_s, "s", "client rows less server sums"),
+    ];
+    let claims = vec![Claim { phase, what: Extent::Fraction { lo, mid, hi }, basis: Basis::Derived }];
+    let summary = format!("client-limited, {why}; {late}, and {} pass outside the server", seconds(before_s));
+    Answer::Found(Box::new(assemble(situation, summary, covered_s[1], claims, rows)))
 }
 
 fn run_queue(because: &str, at_most_s: f64) -> Missing {

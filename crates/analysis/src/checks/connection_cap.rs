@@ -65,10 +65,15 @@ fn find(situation: &Situation<'_>) -> Answer {
     from_load(situation)
 }
 
+/// A queue inside the engine of less than this of the wait outside is no limit of its own.
+const INSIDE: f64 = 0.1;
+
 /// Rows that say when a connection was in hand.
 fn from_rows(situation: &Situation<'_>, pool: &Pool, phase: Phase, whose: &str) -> Answer {
     let margin = vec![("pool_full_share", pool.full_share), ("connection_wait_s", pool.wait_s)];
-    let inside = Held::read(situation.evidence).filter(|held| held.waiting >= 1.0);
+    // Who came during a step waits for its end; only a queue as long as the one outside is another limit.
+    let queues = situation.phase_s(Phase::Queue) >= INSIDE * pool.wait_s;
+    let inside = Held::read(situation.evidence).filter(|held| held.waiting >= 1.0 && (queues || !situation.is_timed()));
     if !pool.is_full() || inside.is_some() {
         let why = if inside.is_some() { "and requests wait inside the engine too" } else { "so no limit shows" };
         let because = format!(

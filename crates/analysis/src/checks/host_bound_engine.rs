@@ -29,7 +29,9 @@ check! {
     /// ## How to confirm
     /// `engine.host_gap` over the step time while requests run; or where the serving process spends its time
     /// (`engine.time_share` by part); or a device that idles (`gpu.busy` well below 1) with a full batch while the engine's
-    /// interpreter lock is waited for. The same load with asynchronous scheduling or more API processes is faster.
+    /// interpreter lock is waited for. The same load with asynchronous scheduling or more API processes is faster. Where
+    /// asynchronous scheduling is known to be off, the step law tells as well: a constant part of a step in which the device
+    /// could compute more prompt tokens than any GPU needs to read its weights is not the device's.
     ///
     /// ## Fix
     /// Asynchronous scheduling, several steps per scheduling round, more API processes, a faster CPU core. The gap falls and
@@ -72,8 +74,12 @@ fn find(situation: &Situation<'_>) -> Answer {
     if let Some(Err(share)) = found_in {
         return clear(vec![("gap_share", share)], format!("the gap between steps is {} of a step", percent(share)));
     }
-    let found_in =
-        found_in.and_then(Result::ok).or_else(|| time_share(situation)).or_else(|| idle_device(situation)).or_else(|| arms(situation));
+    let found_in = found_in
+        .and_then(Result::ok)
+        .or_else(|| time_share(situation))
+        .or_else(|| idle_device(situation))
+        .or_else(|| arms(situation))
+        .or_else(|| by_law(situation).and_then(|(host, _)| host));
     if let Some(host) = found_in {
         return Answer::Found(Box::new(found(situation, host)));
     }
@@ -84,8 +90,9 @@ fn find(situation: &Situation<'_>) -> Answer {
     Answer::CannotTell(Missing {
         signals: vec!["engine.host_gap".into(), "engine.time_share".into(), "gpu.busy".into()],
         because: "no signal tells the time between steps from the time inside them".into(),
-        // A constant gap is inside the server's own law: it exceeds nothing that is judged here.
-        at_most_s: evidence.has_timeline().then_some(0.0),
+        // A constant gap is inside the server's own law: it exceeds nothing that is judged here, unless the law's constant is
+        // longer than any device needs.
+        at_most_s: evidence.has_timeline().then(|| by_law(situation).map_or(0.0, |(_, at_most_s)| at_most_s)),
         record_with: record::PROFILE.into(),
         record_cost: record::PROFILE_COST.into(),
     })
@@ -187,17 +194,60 @@ fn arms(situation: &Situation<'_>) -> Option<Host> {
     })
 }
 
+/// Prompt tokens whose computing takes as long as reading the weights once (B* = F b / 2 W, whatif.md, section 2): 419 on the
+/// GPU of the table where that is most, with two fifths more for kernels that reach less of the bandwidth than of the
+/// arithmetic; the most itself; the least.
+const RIDGE_TOKENS: [f64; 3] = [600.0, 420.0, 150.0];
+
+/// Scheduling is known to wait for the device and the device for scheduling, and a step has a constant part that no GPU needs
+/// for its weights: measured in the prompt tokens that the same device computes meanwhile it lies beyond every ridge. What a
+/// token costs is taken as measured, so that a device that computes badly only makes the bound safer. Beside the finding,
+/// which there is when the surest bound is material, the seconds per request that it could be at most.
+fn by_law(situation: &Situation<'_>) -> Option<(Option<Host>, f64)> {
+    let is_serial = situation.evidence.settings.flag("config.async_scheduling") == Some(false);
+    if !is_serial || !situation.is_timed() || situation.subject.device == "CPU" {
+        return None;
+    }
+    let law = situation.law.known().filter(|law| law.c_s > 0.0)?;
+    let step_s = law.step_s(situation.load.running_mean.max(1.0), 0.0);
+    let host_s = RIDGE_TOKENS.map(|tokens| (law.a_s - 2.0 * law.a_se - tokens * (law.c_s + 2.0 * law.c_se)).max(0.0));
+    let share = host_s.map(|host| (host / step_s).min(1.0));
+    let at_most_s = if host_s[1] > 0.0 { share[2] * situation.phase_s(Phase::Decode) } else { 0.0 };
+    let host = (share[0] >= GAP_SHARE).then(|| Host {
+        recorded: None,
+        why: format!(
+            "scheduling does not overlap the device, and a step takes {} even alone, in which the device could compute {} prompt tokens: at least {} of it are not its weights",
+            seconds(law.a_s),
+            count(law.a_s / law.c_s),
+            seconds(host_s[0])
+        ),
+        share: Some(share),
+        rows: vec![
+            figure("constant part of a step", law.a_s, "s", "step law"),
+            figure("cost of a prompt token", law.c_s, "s", "step law"),
+            figure("host time per step, at least", host_s[0], "s", "beyond the ridge of every GPU"),
+        ],
+    });
+    Some((host, at_most_s))
+}
+
 fn found(situation: &Situation<'_>, host: Host) -> Found {
+    let is_by_law = situation.is_timed() && typical(situation.evidence, "engine.host_gap").is_none();
     let Host { why, share, rows, recorded } = host;
     let decode_s = situation.phase_s(Phase::Decode);
     let typed = share.filter(|_| decode_s > 0.0);
     let (claims, cost) = recorded.unwrap_or_else(|| {
-        let claim = |[lo, mid, hi]: [f64; 3]| Claim { phase: Phase::Decode, what: Extent::Fraction { lo, mid, hi }, basis: Basis::Typed };
+        let claim = |[lo, mid, hi]: [f64; 3]| Claim {
+            phase: Phase::Decode,
+            what: Extent::Fraction { lo, mid, hi },
+            basis: if is_by_law { Basis::Derived } else { Basis::Typed },
+        };
         (typed.map(claim).into_iter().collect(), typed.map(|[_, mid, _]| Quantity { value: mid * decode_s, unit: "s".into() }))
     });
     let gap_s = typical(situation.evidence, "engine.host_gap");
     let gap = Movement::new("engine.host_gap", "host gap", "s", Direction::Down, gap_s);
     let gap = match gap_s {
+        None if is_by_law && share.is_some() => overlapped(situation, share.unwrap_or_default()),
         Some(gap_s) => gap.to(0.0, 0.5 * gap_s, "scheduled while the device works"),
         None => gap.refused("the gap itself was not measured: direction only"),
     };
@@ -216,5 +266,17 @@ fn found(situation: &Situation<'_>, host: Host) -> Found {
         hypotheses: vec![hypothesis],
         falsified_by: "a device timeline without gaps between steps".into(),
         ..Found::default()
+    }
+}
+
+/// Overlapped, a step takes the longer of host and device instead of their sum.
+fn overlapped(situation: &Situation<'_>, [lo, _, hi]: [f64; 3]) -> Movement {
+    let now_s = situation.evidence.mean("server.tpot");
+    let movement = Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Down, now_s);
+    let left = |host: f64| host.max(1.0 - host);
+    let (best, worst) = (left(lo).min(left(hi)).min(if lo <= 0.5 && hi >= 0.5 { 0.5 } else { 1.0 }), left(lo).max(left(hi)));
+    match now_s {
+        Some(s) => movement.to(0.9 * best * s, worst.min(0.97) * s, "the longer of host and device instead of both"),
+        None => movement.refused("time per token was not measured: direction only"),
     }
 }

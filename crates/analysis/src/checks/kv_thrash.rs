@@ -271,7 +271,7 @@ fn more_blocks(situation: &Situation<'_>, preempted: f64, finished: f64) -> Hypo
         },
         rollback: format!("{} {}", change.flag, change.from),
         undo_if: "preemptions go on or the engine runs out of memory".into(),
-        predictions: predictions(situation, preempted, finished, true),
+        predictions: predictions(situation, preempted, finished, Some(if overridden.is_some() { 0.0 } else { stays_short(situation) })),
         throughput: String::new(),
         change,
     }
@@ -292,22 +292,34 @@ fn fewer_sequences(situation: &Situation<'_>, preempted: f64, finished: f64) -> 
         change,
         risk: "the queue stays: this stops the recomputing, it adds no room".into(),
         undo_if: "throughput falls".into(),
-        predictions: predictions(situation, preempted, finished, false),
+        predictions: predictions(situation, preempted, finished, None),
         throughput: String::new(),
     })
 }
 
-fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: bool) -> Vec<crate::contract::Prediction> {
+/// Share of the most that ever waited which twice the cache still has no room for: 0 where all would fit.
+fn stays_short(situation: &Situation<'_>) -> f64 {
+    let load = &situation.load;
+    let whole = load.prompt_tokens.zip(load.output_tokens).map(|(prompt, output)| prompt + output);
+    let fits = load.kv_capacity_tokens.zip(whole).map(|(tokens, whole)| (2.0 * tokens / whole).floor());
+    let beyond = fits.map_or(0.0, |fits| load.running_max + load.waiting_max - fits);
+    if load.waiting_max > 0.0 { (beyond / load.waiting_max).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// `room` is given where blocks are added: the share of the queue that may stay although they are.
+fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: Option<f64>) -> Vec<crate::contract::Prediction> {
+    let stays = room.unwrap_or(0.0);
+    let least = if stays > 0.0 { 1.0 } else { 0.1 };
     let rate = (finished > 0.0).then(|| preempted / finished);
     let mut list = vec![
         Movement::new("kv.preemptions.rate", "preempted", "per request", Direction::Down, rate)
             .primary()
-            .to(0.0, rate.map_or(0.0, |rate| 0.1 * rate), "requests that fit to their full length are not pushed out")
+            .to(0.0, rate.map_or(0.0, |rate| least * rate), "requests that fit to their full length are not pushed out")
             .build(),
     ];
     let queue_s = situation.phase_s(Phase::Queue);
-    if queue_s > 0.0 && room && situation.evidence.has_timeline() {
-        let kept = 1.0 - situation.gates.share(Gate::Kv);
+    if queue_s > 0.0 && room.is_some() && situation.evidence.has_timeline() {
+        let kept = (1.0 - situation.gates.share(Gate::Kv)).max(stays);
         list.push(
             Movement::new("server.queue_time.mean", "queue", "s", Direction::Down, Some(queue_s))
                 .to(0.0, (kept * queue_s).max(0.1 * queue_s), "the KV-gated share of the queue removed; the rest stays")
@@ -324,7 +336,7 @@ fn predictions(situation: &Situation<'_>, preempted: f64, finished: f64, room: b
                 .build(),
         );
     }
-    if let Some(tpot_s) = situation.evidence.mean("server.tpot").filter(|_| room) {
+    if let Some(tpot_s) = situation.evidence.mean("server.tpot").filter(|_| room.is_some()) {
         list.push(
             Movement::new("server.tpot.mean", "TPOT mean", "s", Direction::Unchanged, Some(tpot_s))
                 .guard()

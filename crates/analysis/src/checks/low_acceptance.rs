@@ -163,7 +163,7 @@ fn most_share(per_round: f64, yield_tokens: f64) -> f64 {
 }
 
 /// Decode time without speculation over decode time with it, from a baseline arm that drafted nothing under the same
-/// arrivals.
+/// arrivals, or for as many users.
 fn plain_ratio(situation: &Situation<'_>) -> Option<f64> {
     if situation.is_typed() {
         return Runs::read(situation).against_plain().map(|pair| 1.0 / pair.slowdown());
@@ -172,10 +172,13 @@ fn plain_ratio(situation: &Situation<'_>) -> Option<f64> {
     let plain = base.evidence.growth("spec.drafts").unwrap_or(0.0) <= 0.0
         && base.evidence.settings.number("config.speculative_tokens").unwrap_or(0.0) <= 0.0;
     let rates = situation.load.arrivals_per_s? / base.load.arrivals_per_s?;
+    // Users who wait for their answer ask more often of the faster one.
+    let users = |evidence: &crate::evidence::Evidence| evidence.figures.get("client.concurrency");
+    let same_users = users(situation.evidence).zip(users(base.evidence)).is_some_and(|(here, there)| here == there);
     let lengths = situation.load.output_tokens? / base.load.output_tokens?;
     let ratio = base.phase_s(Phase::Decode) * lengths / situation.phase_s(Phase::Decode);
     let same_rate = (1.0 / RUN_SPREAD..=RUN_SPREAD).contains(&rates);
-    (plain && same_rate && ratio.is_finite() && ratio > 0.0).then_some(ratio)
+    (plain && (same_rate || same_users) && ratio.is_finite() && ratio > 0.0).then_some(ratio)
 }
 
 /// Share of decode that drafting and verifying take, and how it is known.

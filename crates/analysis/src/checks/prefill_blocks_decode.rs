@@ -224,6 +224,7 @@ fn from_timeline(situation: &Situation<'_>, law: &StepLaw, small: f64, chunk: Op
     // The long gaps shrink to a step with a small chunk. Their mean hardly moves: the same prompt tokens are computed between
     // the same output tokens, spread over more steps.
     let slow_s = p99_gap_s(situation);
+    let small = small.max(least_budget(situation, law)).min(chunk.unwrap_or(f64::INFINITY));
     let small_step_s = law.step_s(situation.load.running_mean.max(1.0), small.max(SHARED_CHUNK_TOKENS));
     let mut itl = Movement::new("client.itl.p99", "ITL p99", "s", Direction::Down, slow_s);
     itl = match slow_s.filter(|slow_s| *slow_s > 2.0 * small_step_s) {
@@ -235,7 +236,36 @@ fn from_timeline(situation: &Situation<'_>, law: &StepLaw, small: f64, chunk: Op
         None => itl.refused("no rows of gaps at the client: direction only"),
     };
     let cost = Some(Quantity { value: excess.per_request_s, unit: "s".into() });
-    Found { claims: vec![claim], cost, ..found(situation, &why, rows, itl, small) }
+    let first_s = situation.account.first_token_mean_s();
+    let extra_s = prompt_steps_s(situation, law, small);
+    let mut found = found(situation, &why, rows, itl, small);
+    for guard in found.hypotheses.iter_mut().flat_map(|stated| &mut stated.predictions).filter(|prediction| prediction.guard) {
+        let most_s = 1.15 * first_s + 3.0 * extra_s;
+        *guard = Movement::first_token(situation, Direction::Up)
+            .guard()
+            .to(0.0, most_s, "the fixed cost of the steps that a prompt then takes, three times for those who wait behind it")
+            .build();
+    }
+    Found { claims: vec![claim], cost, ..found }
+}
+
+/// Utilization that a smaller budget must leave: beyond it the time to first token moves nonlinearly.
+const BUSY: f64 = 0.7;
+
+/// The smallest token budget with which the prompts that arrive are still computed: in each second there are as many steps as
+/// their length allows, and each computes no more than the budget. Endless where prompts alone fill the device.
+fn least_budget(situation: &Situation<'_>, law: &StepLaw) -> f64 {
+    let tokens_per_s = situation.load.arrivals_per_engine().zip(situation.load.uncached_tokens).map(|(rate, tokens)| rate * tokens);
+    let Some(tokens_per_s) = tokens_per_s else { return 0.0 };
+    let running = situation.load.running_mean.max(1.0);
+    let left = BUSY - law.c_s * tokens_per_s;
+    if left > 0.0 { tokens_per_s * law.step_s(running, 0.0) / left + running } else { f64::INFINITY }
+}
+
+/// What the steps of a mean prompt cost beyond computing it, s.
+fn prompt_steps_s(situation: &Situation<'_>, law: &StepLaw, budget: f64) -> f64 {
+    let tokens = situation.load.uncached_tokens.unwrap_or(0.0);
+    tokens / budget.max(1.0) * law.step_s(situation.load.running_mean.max(1.0), 0.0)
 }
 
 /// The p99 of gaps between tokens at the client, s.

@@ -2,6 +2,7 @@
 
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
+use crate::client_health::ClientHealth;
 use crate::clumps::{Clumped, behind_server};
 use crate::contract::{Change, Direction, Evidence, Hypothesis, Quantity};
 use crate::law::{COALESCED_LIMIT, coalesced_share};
@@ -88,9 +89,10 @@ fn find(situation: &Situation<'_>) -> Answer {
     )))
 }
 
-/// Whether the load client waited for CPU longer than it ran.
+/// Whether the load client waited for CPU longer than it ran, or says itself that it was late.
 fn client_was_starved(situation: &Situation<'_>) -> Option<bool> {
-    situation.evidence.client_cpu_s().map(|(wait, run)| wait > run)
+    let counted = situation.evidence.client_cpu_s().map(|(wait, run)| wait > run);
+    counted.or_else(|| ClientHealth::read(situation).map(|health| health.limit(situation).is_some()))
 }
 
 /// Times to first token at both ends and what was held, s.

@@ -3,13 +3,14 @@
 use crate::change::{claims_on, cost_of, hypothesis, of_action};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim};
-use crate::contract::{Direction, Evidence as Row, Hypothesis};
+use crate::contract::{Direction, Evidence as Row, Hypothesis, Prediction};
 use crate::evidence::{Engine, EngineId, Series};
 use crate::members::Members;
 use crate::phase::Phase;
 use crate::predict::Movement;
 use crate::record;
 use crate::situation::Situation;
+use crate::uneven_routing::leaves_seats_free;
 use crate::words::{digits, percent, seconds};
 
 check! {
@@ -64,7 +65,8 @@ fn find(situation: &Situation<'_>) -> Answer {
     let ratio = hot.running / cold.running.max(1e-9);
     let margin = vec![("running_hot", hot.running), ("running_cold", cold.running)];
     let (busy, idle) = (hot.running + hot.waiting, cold.running + cold.waiting);
-    if busy <= APART * idle || busy - idle <= DEVIATIONS * busy.sqrt() {
+    let is_chance = busy - idle <= DEVIATIONS * busy.sqrt() && !leaves_seats_free(situation);
+    if busy <= APART * idle || is_chance {
         return clear(
             margin,
             format!(
@@ -265,14 +267,38 @@ fn found(situation: &Situation<'_>, replicas: &[Replica], hot: &Replica, cold: &
         cost: (cost_s > 0.0).then(|| crate::contract::Quantity { value: cost_s, unit: "s".into() }),
         claims,
         evidence: rows(hot, cold),
-        hypotheses: remedy(situation, cost_s),
+        hypotheses: shares_evenly(mostly_before_first_token(situation, replicas, cold, cost_s)),
         falsified_by: format!("as many requests sent to both, and {} still as full", hot.name),
         context_only: false,
         limit: false,
     }
 }
 
+/// What moves when the load is shared: the time to first token where most of the excess is a queue, else whole requests.
+fn mostly_before_first_token(situation: &Situation<'_>, replicas: &[Replica], cold: &Replica, cost_s: f64) -> Prediction {
+    let excess = excess_s(situation, replicas, cold);
+    let of = |wanted: fn(Phase) -> bool| excess.iter().filter(|(phase, _)| wanted(*phase)).map(|(_, seconds)| seconds).sum::<f64>();
+    let (first_s, all_s) = (of(|phase| phase != Phase::Decode), of(|_| true));
+    let now_s = situation.account.first_token_mean_s();
+    if !situation.is_timed() || all_s <= 0.0 || first_s < 0.5 * all_s || now_s <= 0.0 {
+        return evens_out(situation, cost_s);
+    }
+    let saved_s = cost_s * first_s / all_s;
+    Movement::first_token(situation, Direction::Down)
+        .primary()
+        .to(
+            (now_s - 1.3 * first_s).max(0.0),
+            (now_s - 0.5 * saved_s).max(0.0),
+            "the cold replica's seconds per request until the first token",
+        )
+        .build()
+}
+
 fn remedy(situation: &Situation<'_>, cost_s: f64) -> Vec<Hypothesis> {
+    shares_evenly(evens_out(situation, cost_s))
+}
+
+fn shares_evenly(prediction: Prediction) -> Vec<Hypothesis> {
     hypothesis(
         of_action(
             "routing policy",
@@ -283,7 +309,7 @@ fn remedy(situation: &Situation<'_>, cost_s: f64) -> Vec<Hypothesis> {
         ),
         "requests leave the replica that holds their prefix",
         "the emptiest replica becomes the fullest",
-        vec![evens_out(situation, cost_s)],
+        vec![prediction],
     )
 }
 
@@ -299,7 +325,7 @@ fn rows(hot: &Replica, cold: &Replica) -> Vec<Row> {
     rows
 }
 
-fn evens_out(situation: &Situation<'_>, cost_s: f64) -> crate::contract::Prediction {
+fn evens_out(situation: &Situation<'_>, cost_s: f64) -> Prediction {
     let e2e_s = situation.account.total_mean_s();
     let signal = match situation.account.vantage {
         "client" => "client.e2e.mean",

@@ -22,7 +22,8 @@ check! {
     ///
     /// ## How to confirm
     /// Send token ids instead of text: the time goes. The process that tokenizes runs at a full core (py-spy shows the
-    /// tokenizer's frames); the engine's queue is empty and its steps are short.
+    /// tokenizer's frames); the engine's queue is empty and its steps are short. Time passes before the queue, and the longer a
+    /// prompt the longer, by more than the engine takes to compute it.
     ///
     /// ## Fix
     /// A fast tokenizer (`tokenizer_mode auto`, not `slow`), more API or front-end processes (`--api-server-count`,
@@ -55,7 +56,63 @@ fn find(situation: &Situation<'_>) -> Answer {
             vec![figure("ttft", mine, "s", "with the tokenizer"), figure("ttft without", without, "s", "the arm that sends token ids")];
         return Answer::Found(Box::new(found(situation, mine - without, rows, "the arm that sends token ids is faster by it")));
     }
-    by_elimination(situation).or_else(|| by_rise(situation)).unwrap_or_else(|| undecided(situation))
+    by_elimination(situation).or_else(|| by_rise(situation)).or_else(|| by_length(situation)).unwrap_or_else(|| undecided(situation))
+}
+
+/// What an arrival waits out of the loop on the way in: the step that runs, and prompts of others in it.
+const RUNNING_STEP: f64 = 1.5;
+/// Rows from which a slope over lengths is taken.
+const MIN_ROWS: usize = 40;
+/// Standard errors by which the slope must exceed what computing prompts explains.
+const SURE: f64 = 3.0;
+
+/// Requests wait before the queue, beyond what the engine's loop explains, and the longer their prompts the longer: whatever
+/// does that reads the text. What computing a prompt token takes is known from the server's own prefill time; a running
+/// step that an arrival waits out does not know its length.
+fn by_length(situation: &Situation<'_>) -> Option<Answer> {
+    let api_s = situation.phase_s(Phase::Api);
+    let rest_s = beyond_the_loop_s(situation, RUNNING_STEP);
+    let first_s = situation.account.first_token_mean_s();
+    if !situation.is_timed() || rest_s < MATERIAL * first_s {
+        return None;
+    }
+    let rows: Vec<(f64, f64)> = situation
+        .evidence
+        .client
+        .iter()
+        .filter(|row| row.ok)
+        .filter_map(|row| Some((row.tokens_in? as f64, row.ttft_ns()? as f64 * 1e-9)))
+        .collect();
+    let (slope_s, error_s) = crate::stats::slope(&rows).filter(|_| rows.len() >= MIN_ROWS)?;
+    let tokens = rows.iter().map(|row| row.0).sum::<f64>() / rows.len() as f64;
+    let prefill_s = situation.phase_s(Phase::Prefill) / tokens;
+    let beyond_s = slope_s - prefill_s - SURE * error_s;
+    // At least a third of the wait grows with the text; the rest is the line behind those who are being read.
+    let of_text_s = (slope_s - prefill_s) * tokens;
+    if beyond_s <= 0.0 || of_text_s * 3.0 < rest_s {
+        return None;
+    }
+    let share = |seconds: f64| (seconds / api_s).clamp(0.0, 1.0);
+    let [lo, mid, hi] = [share(of_text_s.min(rest_s)), share(rest_s), 1.0];
+    let evidence = vec![
+        figure("before the queue, in the API process", api_s, "s", "server sums"),
+        figure("TTFT per prompt token", slope_s, "s", "client rows"),
+        figure("prefill per prompt token, at most", prefill_s, "s", "server sums"),
+    ];
+    let why = format!(
+        "the first token comes {} later for each prompt token, of which the engine computes {} at most",
+        seconds(slope_s),
+        seconds(prefill_s)
+    );
+    let claims = vec![Claim { phase: Phase::Api, what: Extent::Fraction { lo: lo.min(mid), mid, hi }, basis: Basis::Derived }];
+    Some(Answer::Found(Box::new(Found { claims, ..found(situation, rest_s, evidence, &why) })))
+}
+
+/// Time before the queue that the engine's loop does not explain, s per request.
+fn beyond_the_loop_s(situation: &Situation<'_>, steps: f64) -> f64 {
+    let api_s = situation.phase_s(Phase::Api) + situation.phase_s(Phase::Tokenize);
+    let step_s = situation.law.central().map_or(0.0, |law| law.step_s(situation.load.running_mean.max(1.0), 0.0));
+    (api_s - steps * step_s - situation.floors.s(Phase::Api)).max(0.0)
 }
 
 /// Two arms may differ by this factor without any change.
@@ -155,6 +212,7 @@ fn found(situation: &Situation<'_>, stage_s: f64, evidence: Vec<Evidence>, why: 
     let share = if claimable > 0.0 { (stage_s / claimable).min(1.0) } else { 0.0 };
     let claims = if share > 0.0 { vec![Claim { phase, what: Extent::exactly(share), basis: Basis::Typed }] } else { Vec::new() };
     let rest_s = (situation.account.first_token_mean_s() - stage_s).max(0.0);
+    let queue_s = situation.evidence.mean("server.queue_time").unwrap_or(0.0);
     let slow = situation.evidence.settings.flag("config.slow_tokenizer") == Some(true);
     let advice = if slow {
         Advice::outside("tokenizer", "slow", "fast", "use a fast tokenizer (tokenizer_mode auto, a tokenizer.json beside the model)")
@@ -186,7 +244,7 @@ fn found(situation: &Situation<'_>, stage_s: f64, evidence: Vec<Evidence>, why: 
                         situation.evidence.mean("server.queue_time"),
                     )
                     .guard()
-                    .refused("the engine gets the same requests")
+                    .to(0.0, 1.1 * queue_s + 0.1 * stage_s, "the engine gets the same requests, closer together")
                     .build(),
                 )
                 .throughput("rises until the engine is at its own limit")
@@ -206,8 +264,7 @@ fn undecided(situation: &Situation<'_>) -> Answer {
         ));
     }
     let api_s = situation.phase_s(Phase::Api) + situation.phase_s(Phase::Tokenize);
-    let step_s = situation.law.central().map_or(0.0, |law| law.step_s(situation.load.running_mean.max(1.0), 0.0));
-    let rest_s = (api_s - LOOP_STEPS * step_s - situation.floors.s(Phase::Api)).max(0.0);
+    let rest_s = beyond_the_loop_s(situation, LOOP_STEPS);
     let share = rest_s / situation.account.first_token_mean_s().max(f64::MIN_POSITIVE);
     if let Some(busy) = situation.evidence.main_thread_cores("api_server").filter(|busy| *busy < 0.5) {
         return clear(vec![("api_server_cores", busy)], format!("the API process runs {} of a core", percent(busy)));

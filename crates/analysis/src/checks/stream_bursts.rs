@@ -2,7 +2,7 @@
 
 use crate::advice::Advice;
 use crate::arms::at_equal_load;
-use crate::check::{Answer, Found, check, clear, figure};
+use crate::check::{Answer, Found, TOKEN_SECONDS, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::clumps::{at_once_s, behind_server, names_gateway};
 use crate::contract::{Direction, Evidence, Hypothesis, Quantity};
@@ -38,6 +38,23 @@ check! {
 const BURSTY: f64 = 1.5;
 /// The first token must come this share later than without the timer.
 const LATER: f64 = 0.1;
+
+/// A stream that stands still this long is seen to: a tenth of a second is about what passes for at once (Miller 1968, Nielsen
+/// 1993).
+const FELT_PAUSE_S: f64 = 0.1;
+
+/// Tokens that lie ready and are held back, times how long, per request: half of a gap for all but the last of a chunk.
+fn held_token_s(situation: &Situation<'_>, tokens: f64) -> f64 {
+    let gaps_s = situation.evidence.gaps.iter().map(|gap| gap.gap_ns).sum::<i64>() as f64 * 1e-9;
+    0.5 * (tokens - 1.0).max(0.0) * gaps_s / situation.n()
+}
+
+/// Median gap between the chunks that callers get, s.
+fn pause_s(situation: &Situation<'_>) -> f64 {
+    let mut gaps: Vec<i64> = situation.evidence.gaps.iter().map(|gap| gap.gap_ns).collect();
+    let middle = gaps.len() / 2;
+    if gaps.is_empty() { 0.0 } else { *gaps.select_nth_unstable(middle).1 as f64 * 1e-9 }
+}
 
 fn find(situation: &Situation<'_>) -> Answer {
     if situation.is_typed() && behind_server(situation).is_some() {
@@ -223,6 +240,8 @@ fn all_at_once(situation: &Situation<'_>, held_s: f64) -> Found {
 
 /// Bursts by count hold tokens back, not requests: true, and no part of any request's time.
 fn by_count(situation: &Situation<'_>, tokens: f64) -> Answer {
+    let pause_s = if situation.is_timed() { pause_s(situation) } else { 0.0 };
+    let is_felt = pause_s >= FELT_PAUSE_S;
     let hypothesis = Advice::setting(situation, "stream_interval", "1")
         .risk("more and smaller messages: the API process works more", "the API process reaches a full core")
         .expect(
@@ -235,11 +254,23 @@ fn by_count(situation: &Situation<'_>, tokens: f64) -> Answer {
         .build();
     Answer::Found(Box::new(Found {
         summary: format!("a chunk carries {} tokens", digits(tokens)),
-        sentence: format!("Tokens are sent {} at a time: users see bursts, although no request takes longer.", digits(tokens)),
-        evidence: vec![figure("tokens per chunk", tokens, "token", "client rows, typed, or the setting")],
+        sentence: if is_felt {
+            format!(
+                "Tokens are sent {} at a time, so that a stream stands still for {} again and again, although no request takes longer.",
+                digits(tokens),
+                seconds(pause_s)
+            )
+        } else {
+            format!("Tokens are sent {} at a time: users see bursts, although no request takes longer.", digits(tokens))
+        },
+        evidence: [figure("tokens per chunk", tokens, "token", "client rows, typed, or the setting")]
+            .into_iter()
+            .chain((pause_s > 0.0).then(|| figure("gap between chunks, median", pause_s, "s", "client rows")))
+            .collect(),
         hypotheses: vec![hypothesis],
         falsified_by: "chunks carry one token each at the server's socket".into(),
-        context_only: situation.is_timed(),
+        context_only: situation.is_timed() && !is_felt,
+        cost: is_felt.then(|| Quantity { value: held_token_s(situation, tokens), unit: TOKEN_SECONDS.into() }),
         ..Found::default()
     }))
 }

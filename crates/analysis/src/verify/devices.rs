@@ -41,7 +41,7 @@ pub(super) fn moved(before: &Evidence, after: &Evidence) -> Vec<DeviceMovement> 
 
 /// What anybody who changes something about a device hopes for.
 pub(super) fn shorter_steps() -> Hypothesis {
-    let why = "no hypothesis in the first report: a change is at least meant to help";
+    let why = "no hypothesis of the first report proposes it: a change is at least meant to help";
     super::hoped(vec![Movement::new("engine.step_time", "step", "s", Direction::Down, None).primary().refused(why).build()])
 }
 

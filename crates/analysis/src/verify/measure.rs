@@ -33,6 +33,7 @@ pub(super) fn measure(evidence: &Evidence, signal: &str) -> Option<Measured> {
         "e2e.mean" => e2e().or_else(|| from_histogram(evidence, "server.e2e", batches)),
         "client.itl.mean" => from_gaps(evidence, batches),
         "client.itl.p99" => slow_gaps(evidence, batches),
+        "client.chunk_tokens" => chunk_tokens(evidence, batches),
         "kv.preemptions.rate" => preemption_rate(evidence, batches),
         "engine.running.max" => level(evidence, "engine.running"),
         "engine.step_time" | "kernel.time" | "kernel.launch_gap" => super::devices::measure(evidence, signal, batches),
@@ -69,6 +70,19 @@ fn slow_gaps(evidence: &Evidence, batches: usize) -> Option<Measured> {
     let part = gaps.len() / batches.max(1);
     // A part needs its hundred gaps for a p99 of its own.
     (part >= 100).then(|| Measured { mean: p99(&gaps), batches: gaps.chunks(part).filter(|chunk| chunk.len() == part).map(p99).collect() })
+}
+
+/// Tokens per delivered chunk: a gap between chunks stands for one after the first.
+fn chunk_tokens(evidence: &Evidence, batches: usize) -> Option<Measured> {
+    if evidence.gaps.is_empty() {
+        return None;
+    }
+    let mut steps: Vec<(i64, f64, f64)> = evidence.gaps.iter().map(|gap| (gap.t_end_ns, 0.0, 1.0)).collect();
+    let ended = evidence.client.iter().filter(|row| row.ok).filter_map(|row| Some((row.t_done_ns?, row.tokens_out?)));
+    steps.extend(ended.map(|(t_ns, tokens)| (t_ns, tokens as f64, 1.0)));
+    steps.sort_by_key(|step| step.0);
+    let tokens: f64 = steps.iter().map(|step| step.1).sum();
+    (tokens > 0.0).then(|| Measured { mean: tokens / steps.len() as f64, batches: ratios(&steps, batches) })
 }
 
 fn p99(gaps: &[(i64, f64)]) -> f64 {

@@ -1,5 +1,6 @@
 //! `inferoscope load`: requests to a running server on schedule, and what came of them.
 
+pub(crate) mod asking;
 mod offer;
 mod tell;
 
@@ -10,11 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capture::Capture;
-use live::load::{self, Api, Axis, Dialect, Level, LoadRun, Plan, Schedule, Slo, SweepPlan};
+use live::load::{self, Axis, Level, LoadRun, Plan, Schedule, Slo, SweepPlan};
 use live::{Address, Authorization};
 
+use self::asking::{AskArgs, run_shown};
 use crate::exit::Exit;
-use crate::progress::Progress;
 use crate::{destination, quantity};
 
 /// Put a load on a server and time what comes back
@@ -23,59 +24,14 @@ use crate::{destination, quantity};
 /// from a number of users, made up or as recorded. Times are taken in the socket; failed requests change no figure; where
 /// the client itself falls behind, the summary says so first. Texts are made from common words and never kept.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = "Exit codes: 0 measured, 1 no request was answered, 2 could not run, 3 client-limited")]
 pub(crate) struct Args {
     /// Base address of the server, as in http://127.0.0.1:8000
     #[arg(value_name = "URL")]
     url: String,
 
-    /// Endpoint
-    #[arg(long, value_name = "API", default_value = "chat", value_parser = ["chat", "completions"])]
-    api: String,
-
-    /// How the server is spoken to [default: as its model list says]
-    #[arg(long, value_name = "DIALECT", value_parser = ["openai", "vllm", "sglang", "tgi", "llama.cpp"])]
-    dialect: Option<String>,
-
-    /// Model to ask for [default: the first of the server's list]
-    #[arg(long, value_name = "NAME")]
-    model: Option<String>,
-
-    /// Where a bearer token stands: env:NAME or file:PATH
-    #[arg(long, value_name = "PLACE")]
-    bearer: Option<String>,
-
-    /// Ask for whole answers instead of streams
-    #[arg(long)]
-    no_stream: bool,
-
-    /// Let answers end before their limit
-    #[arg(long)]
-    may_end_early: bool,
-
     #[command(flatten)]
-    offer: offer::OfferArgs,
-
-    /// First requests, which warm up and do not count
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    warmup: usize,
-
-    /// Send nothing after this [default: 30s without --requests and --replay]
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
-    duration: Option<Duration>,
-
-    /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = quantity::duration)]
-    timeout: Duration,
-
-    /// Longest wait for answers after the last request
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = quantity::duration)]
-    drain: Duration,
-
-    /// Most requests in flight
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    in_flight: u32,
+    asking: AskArgs,
 
     /// What a request must keep to be good: ttft=500ms,tpot=50ms,e2e=10s
     #[arg(long, value_name = "LIMITS", value_parser = slo)]
@@ -150,8 +106,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_places(args)?;
     let server = Address::base(&args.url)?;
-    let authorization = args.bearer.as_deref().map(Authorization::bearer).transpose()?;
-    let target = target(args, &server, authorization.as_ref())?;
+    let authorization = args.asking.authorization()?;
+    let target = args.asking.target(&server, authorization.as_ref())?;
     let loading = Loading { args, server, authorization, target, stop: Arc::new(AtomicBool::new(false)) };
     loading.listen_for_interrupts()?;
     let metrics = loading.read_metrics();
@@ -174,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn check_places(args: &Args) -> anyhow::Result<()> {
-    let inputs: Vec<_> = args.offer.replay.iter().map(|path| path.clone().into_os_string()).collect();
+    let inputs: Vec<_> = args.asking.offer.replay.iter().map(|path| path.clone().into_os_string()).collect();
     if let Some(path) = &args.out {
         destination::check_capture(path, &inputs)?;
     }
@@ -182,20 +138,6 @@ fn check_places(args: &Args) -> anyhow::Result<()> {
         destination::check_export(path, &inputs, args.force)?;
     }
     Ok(())
-}
-
-/// What is known of the server; asked only for what was not typed.
-fn target(args: &Args, server: &Address, authorization: Option<&Authorization>) -> anyhow::Result<load::Target> {
-    let typed = args.dialect.as_deref().and_then(|id| Dialect::ALL.into_iter().find(|dialect| dialect.id() == id));
-    let asked = load::ask(server, authorization);
-    let model = args.model.clone();
-    match (asked, typed, model) {
-        (Ok(target), typed, model) => {
-            Ok(load::Target { model: model.unwrap_or(target.model), dialect: typed.unwrap_or(target.dialect), ..target })
-        }
-        (Err(_), Some(dialect), Some(model)) => Ok(load::Target { model, dialect, is_simulated: false }),
-        (Err(error), ..) => Err(error).context("could not ask the server for its model; with --model and --dialect it is not asked"),
-    }
 }
 
 /// A load and where it goes.
@@ -223,27 +165,7 @@ impl Loading<'_> {
     }
 
     fn plan(&self, level: Option<(Axis, f64)>) -> anyhow::Result<Plan> {
-        let args = self.args;
-        let schedule = args.offer.schedule(level);
-        let is_open_ended = args.offer.requests.is_none() && args.offer.replay.is_none();
-        let duration = args.duration.or_else(|| is_open_ended.then_some(Duration::from_secs(30)));
-        Ok(Plan {
-            server: self.server.clone(),
-            authorization: self.authorization.clone(),
-            api: if args.api == "chat" { Api::Chat } else { Api::Completions },
-            dialect: self.target.dialect,
-            model: self.target.model.clone(),
-            is_streamed: !args.no_stream,
-            may_end_early: args.may_end_early,
-            workload: args.offer.workload(schedule, level, duration)?,
-            schedule,
-            warmup: args.warmup,
-            duration,
-            timeout: args.timeout,
-            drain: args.drain,
-            most_in_flight: args.in_flight,
-            seed: args.offer.seed,
-        })
+        self.args.asking.plan(&self.server, self.authorization.as_ref(), &self.target, level)
     }
 
     fn run(&self) -> anyhow::Result<Levels> {
@@ -252,7 +174,7 @@ impl Loading<'_> {
             Some(_) => self.sweep(Axis::Rate),
             None => {
                 let plan = self.plan(None)?;
-                let run = self.run_one(&plan, "")?;
+                let run = run_shown(&plan, &self.stop, "")?;
                 let figures = load::Figures::of(&run.attempts, self.slo());
                 let client_limits = run.health.limits(&figures);
                 let level = Level { value: args_value(&plan), figures, client_limits, run };
@@ -262,7 +184,7 @@ impl Loading<'_> {
     }
 
     fn sweep(&self, axis: Axis) -> anyhow::Result<Levels> {
-        let from = self.args.offer.first_level(axis);
+        let from = self.args.asking.offer.first_level(axis);
         let (to, attainment) = (self.args.up_to, self.args.attainment);
         if !(from > 0.0 && to >= from && (0.0..=1.0).contains(&attainment)) {
             bail!("expected a sweep from above 0 up to no less, and a share from 0 to 1, found {from} to {to} and {attainment}");
@@ -271,23 +193,9 @@ impl Loading<'_> {
         // Making the first level's load tells whether the others can be made.
         let first = self.plan(Some((axis, from)))?;
         let plan_of = |value: f64| self.plan(Some((axis, value))).unwrap_or_else(|_| first.clone());
-        let run = |plan: &Plan, value: f64| self.run_one(plan, &format!("{value:.4} {}: ", offer::unit(axis)));
+        let run = |plan: &Plan, value: f64| run_shown(plan, &self.stop, &format!("{value:.4} {}: ", offer::unit(axis)));
         let found = load::sweep(&plan, &plan_of, &run, &|| self.stop.load(Ordering::Relaxed))?;
         Ok(Levels { all: found.levels, axis: Some(axis), knee: found.knee, best: found.best, ended: found.ended, plan: first })
-    }
-
-    fn run_one(&self, plan: &Plan, what: &str) -> Result<LoadRun, load::LoadError> {
-        let progress = Progress::new();
-        let total_ms = plan.duration.map_or(0, |duration| duration.as_millis() as u64);
-        let request_count = plan.workload.requests().len() as u64;
-        let show = |seen: load::Seen| {
-            let message = format!("{what}{} in flight, {} answered, {} failed", seen.in_flight, seen.done, seen.failed);
-            match plan.duration {
-                Some(_) => progress.show(&message, seen.elapsed.as_millis() as u64, total_ms),
-                None => progress.show(&message, seen.done + seen.failed, request_count),
-            }
-        };
-        load::run(plan, &self.stop, &show)
     }
 
     fn listen_for_interrupts(&self) -> anyhow::Result<()> {

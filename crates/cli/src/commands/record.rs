@@ -130,8 +130,12 @@ fn engine(args: &Args, targets: &[Address]) -> anyhow::Result<Address> {
 }
 
 fn default_out() -> PathBuf {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    PathBuf::from(format!("inferoscope-{seconds}.capture"))
+    PathBuf::from(format!("inferoscope-{}.capture", now_s()))
+}
+
+/// Now, for names of places that nobody named: seconds since the epoch.
+pub(crate) fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn summary(told: &Recorded, path: &str) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use live::simulated::{Fault, ServeConfig, Server, Setup};
+use live::simulated::{Fault, Flags, ServeConfig, Server, Setup};
 
 use crate::exit::Exit;
 use crate::out;
@@ -38,6 +38,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME=STRENGTH", help = fault_help())]
     fault: Vec<Fault>,
 
+    #[command(flatten)]
+    flags: FlagArgs,
+
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Flags of vLLM; what is typed wins over a fault.
+#[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[command(next_help_heading = "Flags of vLLM that it takes; they win over a fault")]
+struct FlagArgs {
     /// Requests that run together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_num_seqs: Option<u32>,
@@ -46,13 +59,58 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     max_num_batched_tokens: Option<u32>,
 
-    /// KV blocks of 16 tokens
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=100_000_000))]
-    kv_blocks: Option<u32>,
+    /// Tokens of one prompt in one step
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    long_prefill_token_threshold: Option<u32>,
 
-    /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// KV blocks of 16 tokens
+    #[arg(long, visible_alias = "kv-blocks", value_name = "N", value_parser = clap::value_parser!(u32).range(64..=100_000_000))]
+    num_gpu_blocks_override: Option<u32>,
+
+    /// Number format of the KV cache; fp8 doubles the blocks
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = ["auto", "fp8"])]
+    kv_cache_dtype: String,
+
+    /// Find prefixes of prompts again, as it does by default
+    #[arg(long, overrides_with = "no_enable_prefix_caching")]
+    enable_prefix_caching: bool,
+
+    /// Compute every prompt whole
+    #[arg(long)]
+    no_enable_prefix_caching: bool,
+
+    /// Prepare a step while the one before runs, as it does by default
+    #[arg(long, overrides_with = "no_async_scheduling")]
+    async_scheduling: bool,
+
+    /// Prepare a step when the one before is done
+    #[arg(long)]
+    no_async_scheduling: bool,
+
+    /// Tokens of an answer that are sent together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    stream_interval: Option<u32>,
+
+    /// Processes that turn text into tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    api_server_count: Option<u32>,
+}
+
+impl FlagArgs {
+    fn flags(&self) -> Flags {
+        let switch = |is_on: bool, is_off: bool| is_on.then_some(true).or(is_off.then_some(false));
+        Flags {
+            max_num_seqs: self.max_num_seqs,
+            max_num_batched_tokens: self.max_num_batched_tokens,
+            long_prefill_token_threshold: self.long_prefill_token_threshold,
+            num_gpu_blocks_override: self.num_gpu_blocks_override,
+            has_fp8_cache: self.kv_cache_dtype == "fp8",
+            prefix_caching: switch(self.enable_prefix_caching, self.no_enable_prefix_caching),
+            async_scheduling: switch(self.async_scheduling, self.no_async_scheduling),
+            stream_interval: self.stream_interval,
+            api_server_count: self.api_server_count,
+        }
+    }
 }
 
 fn fault_help() -> String {
@@ -63,12 +121,9 @@ fn fault_help() -> String {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let token = args.token_from.as_deref().map(token).transpose()?;
     let mut setup = Setup::default();
-    let engine = &mut setup.system.engine;
     setup.system.seed = args.seed;
-    engine.max_num_seqs = args.max_num_seqs.unwrap_or(engine.max_num_seqs);
-    engine.max_num_batched_tokens = args.max_num_batched_tokens.unwrap_or(engine.max_num_batched_tokens);
-    engine.kv_blocks = args.kv_blocks.unwrap_or(engine.kv_blocks);
     let faults: Vec<String> = args.fault.iter().map(|fault| format!("# fault {fault}: {}", fault.apply(&mut setup))).collect();
+    args.flags.flags().apply(&mut setup);
     let listen = SocketAddr::new(args.listen, args.port);
     let server = Server::bind(ServeConfig { listen, token, model: args.model.clone(), setup })?;
     let address = server.address().context("could not learn the address")?;

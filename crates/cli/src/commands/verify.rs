@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::slice;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use analysis::contract::Verification;
+use analysis::verify::NO_HYPOTHESIS;
 use analysis::{DiagnoseOptions, track_record};
 use anyhow::bail;
 use capture::Capture;
@@ -28,7 +30,7 @@ pub(crate) struct Args {
     /// Evidence from after the change
     after: OsString,
 
-    /// Hypothesis of the BEFORE report to test [default: its first]
+    /// Hypothesis of the BEFORE report to test, or none for a change of your own [default: its first]
     #[arg(long, value_name = "ID")]
     hypothesis: Option<String>,
 
@@ -57,12 +59,18 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
         views::verify::render(&verification, screen.options(None))
     };
     out::print(&text)?;
-    if args.ledger.path().is_some()
-        && let Some(entry) = track_record::entry(&before, &after, &verification, now_ns())
-    {
-        args.ledger.append(&entry)?;
-    }
+    keep(&args.ledger, &before, &after, &verification)?;
     Ok(verification.outcome.into())
+}
+
+/// Keeps how the prediction came out, unless no ledger is wanted.
+pub(crate) fn keep(ledger: &LedgerArgs, before: &Capture, after: &Capture, verification: &Verification) -> anyhow::Result<()> {
+    if ledger.path().is_some()
+        && let Some(entry) = track_record::entry(before, after, verification, now_ns())
+    {
+        ledger.append(&entry)?;
+    }
+    Ok(())
 }
 
 fn now_ns() -> i64 {
@@ -74,7 +82,7 @@ fn now_ns() -> i64 {
 fn refuse_unknown(id: &str, before: &Capture) -> anyhow::Result<()> {
     let report = analysis::diagnose(before, &DiagnoseOptions::default());
     let known: Vec<&str> = report.findings.iter().flat_map(|finding| &finding.hypotheses).map(|stated| stated.id.as_str()).collect();
-    if known.contains(&id) {
+    if id == NO_HYPOTHESIS || known.contains(&id) {
         return Ok(());
     }
     let known = if known.is_empty() { "it states none".to_string() } else { format!("it states {}", known.join(", ")) };

@@ -104,3 +104,8 @@ fn of_tap() {
 fn of_watch() {
     check(&["watch"], &expect_file!["help/watch.txt"]);
 }
+
+#[test]
+fn of_loop() {
+    check(&["loop"], &expect_file!["help/loop.txt"]);
+}

@@ -100,6 +100,42 @@ fn nothing_wrong_is_no_layer_of_the_engine() {
     assert!(status == "healthy" || (is_limited && (status != "localized" || layer == "application")), "{}", report["verdict"]);
 }
 
+/// Stops and continues a process again and again: what a quota on its CPU does. It runs a third of the time.
+fn throttle(child: &mut Child) {
+    let signal = |name: &str, id: u32| {
+        let _ = std::process::Command::new("kill").args([name, &id.to_string()]).stderr(Stdio::null()).status();
+    };
+    while child.try_wait().unwrap().is_none() {
+        signal("-STOP", child.id());
+        std::thread::sleep(std::time::Duration::from_millis(80));
+        signal("-CONT", child.id());
+        std::thread::sleep(std::time::Duration::from_millis(40));
+    }
+}
+
+/// The server is well; the client gets no CPU for two thirds of the time. Neither may the server be blamed nor called healthy.
+#[test]
+fn a_client_without_cpu_is_told_as_the_limit() {
+    for (metrics, expected) in [(None, "client_bound"), (Some("--no-metrics"), "")] {
+        let folder = tempfile::tempdir().unwrap();
+        let capture = folder.path().join("load.capture").display().to_string();
+        let engine = Engine::start(&[]);
+        let args = ["load", &engine.url, "--out", &capture, "--users", "8", "--duration", "6s", "--prompt-tokens", "100"];
+        let rest = ["--output-tokens", "20~0.3"].into_iter().chain(metrics);
+        let mut load = program::command();
+        let mut child = load.args(args.into_iter().chain(rest)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        throttle(&mut child);
+        assert_eq!(program::wait(&mut child), 3, "the client knows");
+        let run = program::run(["diagnose", &capture, "--json", "--exit-zero"]);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        let verdict = &report["verdict"];
+        assert!(verdict["sentence"].as_str().unwrap().to_lowercase().contains("client-limited"), "{verdict}");
+        assert_ne!(verdict["status"], "healthy");
+        assert!(verdict["check"].as_str().is_none_or(|check| check == expected), "{verdict}");
+        assert!(verdict["layer"].as_str().is_none_or(|layer| layer == "application"), "{verdict}");
+    }
+}
+
 #[test]
 fn other_machines_need_a_token() {
     let run = program::run(["simulate-engine", "--listen", "0.0.0.0", "--port", "0"]);

@@ -10,10 +10,15 @@ mod cases;
 mod commands;
 mod destinations;
 mod exports;
+#[allow(dead_code)] // the bench prints more of a draw
+#[path = "../support/fault_draws.rs"]
+mod fault_draws;
+mod faults;
 mod first_screen;
 mod help;
 mod ledger;
 mod live;
+mod loops;
 mod outputs;
 mod plan;
 mod program;

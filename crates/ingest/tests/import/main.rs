@@ -16,6 +16,7 @@ mod load_results_damaged;
 mod logs;
 mod nsys;
 mod observations;
+mod one_server;
 mod order;
 mod registered;
 mod secrets;

@@ -16,7 +16,7 @@ pub struct Health {
     /// From when requests were due to when their first bytes went out on an open loop, seconds; connecting is the server's
     /// and not in it.
     pub slip: Spread,
-    /// From a knock at the event loop to its being heard, seconds.
+    /// From when a knock at the event loop was due to its being heard, seconds.
     pub lag: Spread,
     /// CPU use of the threads that make and receive, of one core; `None` where the system does not tell.
     pub cpu_frac: Option<f64>,

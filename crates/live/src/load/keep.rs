@@ -3,11 +3,13 @@
 //! No text and no header enters. Chunks beyond a limit are left out request by request, evenly; the times of their
 //! requests stay exact.
 
+use capture::content_hash::sha256_of;
 use capture::{Capture, Chunk, Point, Request, Run, Sample, Severity, Source, SourceIdx};
 
 use super::attempt::{Attempt, Ending};
 use super::figures::{Figures, Slo};
-use super::run::{LoadRun, Plan};
+use super::outputs::csv;
+use super::run::{LoadRun, Plan, Schedule};
 use super::sweep::Axis;
 
 /// Format id of the source.
@@ -26,6 +28,7 @@ pub fn into_capture(plan: &Plan, levels: &[(f64, &LoadRun)], axis: Option<Axis>,
         name: plan.server.at(plan.api.path()).to_string(),
         format: FORMAT.into(),
         row_count: row_count as u64,
+        hash: sha256_of(&[&csv(levels)]),
         ..Source::default()
     });
     let varied = axis.map_or("", Axis::signal);
@@ -40,9 +43,23 @@ pub fn into_capture(plan: &Plan, levels: &[(f64, &LoadRun)], axis: Option<Axis>,
             let times = (Some(run.start_ns), Some(run.end_ns));
             keeper.capture.tables.points.push(Point { run_idx: 0, point_idx, varied_value: *value, start_ns: times.0, end_ns: times.1 });
         }
-        keeper.level(run, point_idx);
+        keeper.level(run, point_idx, offered(plan, axis, *value, run));
     }
     keeper.finish()
+}
+
+/// The load as offered: users of a closed loop, requests per second of an open one.
+fn offered(plan: &Plan, axis: Option<Axis>, value: f64, run: &LoadRun) -> Option<(&'static str, f64)> {
+    match (axis, plan.schedule) {
+        (Some(Axis::Users), _) => Some(("client.concurrency", value)),
+        (Some(Axis::Rate), _) => Some(("client.request_rate", value)),
+        (None, Schedule::Closed { users, .. }) => Some(("client.concurrency", f64::from(users))),
+        (None, Schedule::Open) => {
+            let due = || run.attempts.iter().map(|attempt| attempt.intended_ns);
+            let span_s = (due().max()? - due().min()?) as f64 / 1e9;
+            (span_s > 0.0).then(|| ("client.request_rate", (run.attempts.len() - 1) as f64 / span_s))
+        }
+    }
 }
 
 /// Every how many requests keep their chunks.
@@ -59,11 +76,11 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn level(&mut self, run: &LoadRun, point_idx: i32) {
+    fn level(&mut self, run: &LoadRun, point_idx: i32, offered: Option<(&'static str, f64)>) {
         for attempt in run.attempts.iter().filter(|attempt| !attempt.is_warmup) {
             self.attempt(attempt, point_idx);
         }
-        self.figures(run, point_idx);
+        self.figures(run, point_idx, offered);
     }
 
     fn attempt(&mut self, attempt: &Attempt, point_idx: i32) {
@@ -121,20 +138,21 @@ impl Keeper {
     }
 
     /// Figures that rows do not hold: the client's own, and counts of the run.
-    fn figures(&mut self, run: &LoadRun, point_idx: i32) {
+    fn figures(&mut self, run: &LoadRun, point_idx: i32, offered: Option<(&'static str, f64)>) {
         let figures = Figures::of(&run.attempts, Slo::default());
         let health = &run.health;
         let mut rows = vec![
             ("client.schedule_slip.p50", health.slip.p50),
             ("client.schedule_slip.p99", health.slip.p99),
+            ("client.loop_lag.mean", health.lag.mean),
             ("client.loop_lag.p50", health.lag.p50),
             ("client.loop_lag.p99", health.lag.p99),
             ("client.completed", figures.completed as f64),
             ("client.errors", figures.failed() as f64),
             ("client.duration", figures.duration_s),
-            ("client.concurrency", figures.concurrency_mean),
             ("client.new_connections", figures.new_connections as f64),
         ];
+        rows.extend(offered);
         rows.extend(health.cpu_frac.map(|frac| ("client.cpu", frac)));
         let labels = self.capture.intern("");
         for (signal, value) in rows {

@@ -20,6 +20,8 @@ use crate::clock::Clock;
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Between two looks at the loop's lag. Odd, so that it meets no round interval of a server again and again.
 const PING_INTERVAL: Duration = Duration::from_micros(9_700);
+/// Looks that are made up for after a standstill; a longer one is that of a machine which slept.
+const MOST_MISSED: u128 = 6_000;
 
 /// A request ready to be sent.
 #[derive(Debug)]
@@ -70,13 +72,24 @@ fn sleep_until(moment: Option<Instant>, stop: &AtomicBool) -> bool {
     }
 }
 
-/// Starts the thread that knocks at the loop every 10 ms: what lies between a knock and its being heard is the loop's lag.
+/// Starts the thread that knocks at the loop every 10 ms: what lies between when a knock is due and its being heard is the
+/// loop's lag. Knocks that fell due while the whole process stood still are made up for, so that the lags are those of evenly
+/// spread moments: what an event that comes at any moment has to wait.
 pub(super) fn knock(knocks: UnboundedSender<Instant>, stop: Arc<AtomicBool>) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("lag".into()).spawn(move || {
+        let mut due = Instant::now() + PING_INTERVAL;
         while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(PING_INTERVAL);
-            if knocks.send(Instant::now()).is_err() {
-                return;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            let missed = now.saturating_duration_since(due).as_nanos() / PING_INTERVAL.as_nanos();
+            if missed > MOST_MISSED {
+                due = now;
+            }
+            while due <= now {
+                if knocks.send(due).is_err() {
+                    return;
+                }
+                due += PING_INTERVAL;
             }
         }
     })

@@ -16,12 +16,25 @@ pub struct Setup {
     pub cost: LinearCost,
     /// Bytes that a proxy gathers before it passes them on; 0 passes everything at once.
     pub proxy_buffer_bytes: usize,
+    /// Processes that turn text into tokens, as told.
+    pub api_processes: u32,
+    /// Number format of the KV cache, as told.
+    pub kv_dtype: &'static str,
+    /// Number of KV blocks, where it was typed rather than found from memory.
+    pub kv_blocks_stated: Option<u32>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let cost = LinearCost { a_s: 0.0076, b_s: 71e-6, c_s: 26.7e-6, d_s: 0.0, e_s: 0.0 };
-        Self { system: SystemConfig::single(EngineConfig::vllm(27_000)), cost, proxy_buffer_bytes: 0 }
+        Self {
+            system: SystemConfig::single(EngineConfig::vllm(27_000)),
+            cost,
+            proxy_buffer_bytes: 0,
+            api_processes: 1,
+            kv_dtype: "auto",
+            kv_blocks_stated: None,
+        }
     }
 }
 

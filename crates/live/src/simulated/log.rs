@@ -1,10 +1,13 @@
 //! The engine's log: what it was started with, and its state each ten seconds, in vLLM's words.
 
-use simulate::SystemConfig;
 use simulate::config::Topology;
 use simulate::online::ReplicaState;
 
+use super::fault::Setup;
 use super::metrics::Counts;
+
+/// Between two state lines.
+pub(super) const INTERVAL_NS: i64 = 10_000_000_000;
 
 /// Month, day and time of day of a host time, UTC, as in vLLM's log.
 fn stamp(t_ns: i64) -> String {
@@ -13,35 +16,43 @@ fn stamp(t_ns: i64) -> String {
 }
 
 /// The first lines.
-pub(super) fn start(t_ns: i64, model: &str, system: &SystemConfig) -> Vec<String> {
-    let engine = &system.engine;
-    let replicas = if let Topology::Unified { replicas } = system.topology { replicas } else { 1 };
+pub(super) fn start(t_ns: i64, model: &str, setup: &Setup) -> Vec<String> {
+    let engine = &setup.system.engine;
     let line = |process: &str, place: &str, text: String| format!("({process}) INFO {} [{place}] {text}", stamp(t_ns));
-    let speculation = match &engine.speculation {
-        Some(speculation) => {
-            format!(", 'speculative_config': {{'method': 'eagle3', 'num_speculative_tokens': {}}}", speculation.acceptance.len())
-        }
-        None => String::new(),
-    };
-    let scheduling = if engine.async_scheduling { "" } else { ", 'async_scheduling': False" };
-    let parallel = if replicas > 1 { format!(", 'data_parallel_size': {replicas}") } else { String::new() };
     vec![
         "# simulated by inferoscope: timed by a scheduler simulation, no measurement of an engine".to_string(),
-        line("APIServer pid=1", "api_server.py:1", "vLLM API server version 0.11.0".to_string()),
-        line(
-            "APIServer pid=1",
-            "utils.py:1",
-            format!(
-                "non-default args: {{'model': '{model}', 'max_num_seqs': {}, 'max_num_batched_tokens': {}{scheduling}{parallel}{speculation}}}",
-                engine.max_num_seqs, engine.max_num_batched_tokens
-            ),
-        ),
+        line("APIServer pid=1", "api_server.py:1", "vLLM API server version 0.32.0".to_string()),
+        line("APIServer pid=1", "utils.py:1", format!("non-default args: {{'model': '{model}'{}}}", arguments(setup))),
         line(
             "EngineCore_DP0 pid=2",
             "kv_cache_utils.py:1",
             format!("GPU KV cache size: {} tokens", grouped(u64::from(engine.kv_blocks) * u64::from(engine.block_tokens))),
         ),
     ]
+}
+
+/// What the engine was started with. A fault shows as the argument by which it would be set up.
+fn arguments(setup: &Setup) -> String {
+    let (system, engine) = (&setup.system, &setup.system.engine);
+    let mut arguments =
+        vec![("max_num_seqs", engine.max_num_seqs.to_string()), ("max_num_batched_tokens", engine.max_num_batched_tokens.to_string())];
+    let mut where_set = |is_set: bool, name: &'static str, value: String| {
+        if is_set {
+            arguments.push((name, value));
+        }
+    };
+    where_set(!engine.async_scheduling, "async_scheduling", "False".into());
+    where_set(!engine.prefix_caching, "enable_prefix_caching", "False".into());
+    where_set(engine.long_prefill_tokens.is_some(), "long_prefill_token_threshold", engine.long_prefill_tokens.unwrap_or(0).to_string());
+    where_set(setup.kv_blocks_stated.is_some(), "num_gpu_blocks_override", setup.kv_blocks_stated.unwrap_or(0).to_string());
+    where_set(setup.kv_dtype != "auto", "kv_cache_dtype", format!("'{}'", setup.kv_dtype));
+    where_set(setup.api_processes > 1, "api_server_count", setup.api_processes.to_string());
+    where_set(system.delivery.burst_tokens > 1, "stream_interval", system.delivery.burst_tokens.to_string());
+    let replicas = if let Topology::Unified { replicas } = system.topology { replicas } else { 1 };
+    where_set(replicas > 1, "data_parallel_size", replicas.to_string());
+    let depth = engine.depth();
+    where_set(depth > 0, "speculative_config", format!("{{'method': 'eagle3', 'num_speculative_tokens': {depth}}}"));
+    arguments.iter().fold(String::new(), |text, (name, value)| text + &format!(", '{name}': {value}"))
 }
 
 fn grouped(number: u64) -> String {

@@ -86,6 +86,8 @@ pub(super) struct About<'a> {
     pub(super) has_prefix_caching: bool,
     /// Drafted tokens per sequence and step, 0 without speculation.
     pub(super) depth: u32,
+    /// Number format of the KV cache.
+    pub(super) kv_dtype: &'a str,
 }
 
 /// Writes the page.
@@ -95,6 +97,10 @@ pub(super) fn page(about: &About<'_>, replicas: &[(ReplicaState, &Counts)]) -> S
     let _ = writeln!(page.text, "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {:.3}", about.start_s);
     page.numbers("num_requests_running", "gauge", replicas, |(state, _)| state.running as f64);
     page.numbers("num_requests_waiting", "gauge", replicas, |(state, _)| state.waiting as f64);
+    // Nothing here defers a request: there are no grammars, adapters or remote caches.
+    page.by_label("num_requests_waiting_by_reason", "gauge", replicas, "reason", |(state, _)| {
+        [("capacity", state.waiting as f64), ("deferred", 0.0)]
+    });
     page.numbers("kv_cache_usage_perc", "gauge", replicas, |(state, _)| {
         f64::from(state.used_blocks) / f64::from(state.total_blocks.max(1))
     });
@@ -102,6 +108,10 @@ pub(super) fn page(about: &About<'_>, replicas: &[(ReplicaState, &Counts)]) -> S
     page.numbers("prefix_cache_queries_total", "counter", replicas, |(_, counts)| counts.prefix_queries as f64);
     page.numbers("prefix_cache_hits_total", "counter", replicas, |(_, counts)| counts.prefix_hits as f64);
     page.numbers("prompt_tokens_total", "counter", replicas, |(_, counts)| counts.prompt_tokens as f64);
+    page.by_label("prompt_tokens_by_source_total", "counter", replicas, "source", |(_, counts)| {
+        let hits = counts.prefix_hits.min(counts.prompt_tokens);
+        [("local_compute", (counts.prompt_tokens - hits) as f64), ("local_cache_hit", hits as f64)]
+    });
     page.numbers("generation_tokens_total", "counter", replicas, |(_, counts)| counts.output_tokens as f64);
     page.finished(replicas);
     if about.depth > 0 {
@@ -149,6 +159,23 @@ impl Page<'_> {
         }
     }
 
+    fn by_label(
+        &mut self,
+        name: &str,
+        kind: &str,
+        replicas: &[(ReplicaState, &Counts)],
+        label: &str,
+        values: impl Fn(&(ReplicaState, &Counts)) -> [(&'static str, f64); 2],
+    ) {
+        self.kind(name, kind);
+        for (at, replica) in replicas.iter().enumerate() {
+            let labels = self.labels(at);
+            for (part, value) in values(replica) {
+                let _ = writeln!(self.text, "vllm:{name}{{{labels},{label}=\"{part}\"}} {value}");
+            }
+        }
+    }
+
     fn finished(&mut self, replicas: &[(ReplicaState, &Counts)]) {
         self.kind("request_success_total", "counter");
         for (at, (_, counts)) in replicas.iter().enumerate() {
@@ -176,9 +203,10 @@ impl Page<'_> {
         for (at, (state, _)) in replicas.iter().enumerate() {
             let _ = writeln!(
                 self.text,
-                "vllm:cache_config_info{{engine=\"{at}\",block_size=\"{}\",cache_dtype=\"auto\",enable_prefix_caching=\"{}\",\
+                "vllm:cache_config_info{{engine=\"{at}\",block_size=\"{}\",cache_dtype=\"{}\",enable_prefix_caching=\"{}\",\
                  num_gpu_blocks=\"{}\"}} 1",
                 self.about.block_tokens,
+                self.about.kv_dtype,
                 if self.about.has_prefix_caching { "True" } else { "False" },
                 state.total_blocks
             );
@@ -196,7 +224,7 @@ mod tests {
         counts.ttft.add(0.03);
         counts.ttft.add(9999.0);
         let state = ReplicaState { running: 3, used_blocks: 5, total_blocks: 10, ..ReplicaState::default() };
-        let about = About { model: "m", start_s: 1.0, block_tokens: 16, has_prefix_caching: true, depth: 4 };
+        let about = About { model: "m", start_s: 1.0, block_tokens: 16, has_prefix_caching: true, depth: 4, kv_dtype: "auto" };
         let body = page(&about, &[(state, &counts), (state, &counts)]);
         assert!(body.starts_with("# simulated"));
         assert!(body.contains("vllm:time_to_first_token_seconds_bucket{engine=\"1\",model_name=\"m\",le=\"0.04\"} 1\n"), "{body}");

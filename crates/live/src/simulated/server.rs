@@ -21,17 +21,15 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use simulate::config::ConfigError;
-use simulate::cost::LinearCost;
-use simulate::online::{Delivery, Online};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{LocalSet, spawn_local};
 
-use super::answer::{AnswerBody, Voice};
+use super::answer::AnswerBody;
+use super::books::{Books, Form};
 use super::fault::Setup;
-use super::log::{self, Totals};
-use super::metrics::{About, Counts, page};
+use super::log;
 use super::prompt;
 use crate::clock::Clock;
 use crate::load::Api;
@@ -41,8 +39,6 @@ use crate::window::runtime;
 const MAX_BODY_BYTES: usize = 64 << 20;
 /// Most connections at a time.
 const MOST_CONNECTIONS: usize = 16_384;
-/// Between two state lines of the log.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a stop is looked for.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Longest wait for the head of a request.
@@ -127,15 +123,14 @@ impl Server {
     /// See [`ServeError`]; what goes wrong with one connection ends that connection.
     pub fn serve(self, stop: &Arc<AtomicBool>, on_line: &dyn Fn(&str)) -> Result<(), ServeError> {
         let runtime = runtime().map_err(ServeError::Runtime)?;
-        let engine = Online::new(self.config.setup.system.clone(), self.config.setup.cost)?;
+        let books = Books::new(&self.config.setup)?;
         let clock = Clock::start();
         let start_ns = clock.now_ns();
-        for line in log::start(start_ns, &self.config.model, &self.config.setup.system) {
+        for line in log::start(start_ns, &self.config.model, &self.config.setup) {
             on_line(&line);
         }
-        let replicas = engine.states().len();
         let service = Rc::new(Service {
-            state: RefCell::new(State { engine, answers: Vec::new(), counts: vec![Counts::default(); replicas] }),
+            state: RefCell::new(State { books, callers: Vec::new() }),
             wake: Notify::new(),
             clock,
             start_ns,
@@ -155,25 +150,25 @@ impl Server {
     }
 }
 
-/// An answer on its way.
-struct Answer {
-    voice: Voice,
-    pieces: Option<UnboundedSender<Bytes>>,
-    is_streamed: bool,
-    /// What a proxy gathered.
-    gathered: String,
-    /// Tokens delivered.
-    told: u32,
-    /// When the engine made its latest token.
-    made_ns: Option<i64>,
+struct State {
+    books: Books,
+    /// Who waits for the pieces of an answer, by number of the request.
+    callers: Vec<Option<UnboundedSender<Bytes>>>,
 }
 
-struct State {
-    engine: Online<LinearCost>,
-    /// By number of the request; finished ones are empty.
-    answers: Vec<Option<Answer>>,
-    /// Per replica.
-    counts: Vec<Counts>,
+impl State {
+    /// Lets the engine run up to `now_ns` and hands over what leaves.
+    fn advance(&mut self, now_ns: i64) {
+        let callers = &mut self.callers;
+        self.books.advance(now_ns, &mut |piece| {
+            let caller = &mut callers[piece.request as usize];
+            // A caller that went away is no concern of the engine.
+            let _ = caller.as_ref().map(|caller| caller.send(piece.bytes));
+            if piece.is_last {
+                *caller = None;
+            }
+        });
+    }
 }
 
 struct Service {
@@ -191,8 +186,8 @@ impl Service {
             let next_ns = {
                 let now_ns = self.clock.now_ns();
                 let mut state = self.state.borrow_mut();
-                state.advance(now_ns, &self.config.setup);
-                state.engine.next_ns()
+                state.advance(now_ns);
+                state.books.next_ns()
             };
             match next_ns {
                 None => self.wake.notified().await,
@@ -268,17 +263,8 @@ impl Service {
 
     fn metrics(&self) -> String {
         let mut state = self.state.borrow_mut();
-        state.advance(self.clock.now_ns(), &self.config.setup);
-        let engine = &self.config.setup.system.engine;
-        let about = About {
-            model: &self.config.model,
-            start_s: self.start_ns as f64 / 1e9,
-            block_tokens: engine.block_tokens,
-            has_prefix_caching: engine.prefix_caching,
-            depth: engine.depth(),
-        };
-        let replicas: Vec<_> = state.engine.states().into_iter().zip(&state.counts).collect();
-        page(&about, &replicas)
+        state.advance(self.clock.now_ns());
+        state.books.page(&self.config.model, self.start_ns)
     }
 
     async fn complete(&self, request: Request<Incoming>, api: Api) -> Response<AnswerBody> {
@@ -297,23 +283,12 @@ impl Service {
         let now_ns = self.clock.now_ns();
         let (pieces, receiver) = unbounded_channel();
         let mut state = self.state.borrow_mut();
-        state.advance(now_ns, &self.config.setup);
-        let Some(number) = state.engine.submit(now_ns, asked.prompt_tokens, asked.output_tokens, &asked.blocks) else {
+        state.advance(now_ns);
+        let form = Form { api, model: &self.config.model, asked: &asked };
+        if state.books.submit(now_ns, &form).is_none() {
             return refusal(StatusCode::SERVICE_UNAVAILABLE, "this server answered as many requests as it keeps books about; restart it");
-        };
-        let voice = Voice {
-            api,
-            id: number,
-            model: self.config.model.clone(),
-            created_s: now_ns / 1_000_000_000,
-            prompt_tokens: asked.prompt_tokens,
-            cached_tokens: 0,
-            has_usage: asked.has_usage,
-            has_usage_per_chunk: asked.has_usage_per_chunk,
-        };
-        let answer =
-            Answer { voice, pieces: Some(pieces), is_streamed: asked.is_streamed, gathered: String::new(), told: 0, made_ns: None };
-        state.answers.push(Some(answer));
+        }
+        state.callers.push(Some(pieces));
         drop(state);
         self.wake.notify_one();
         let kind = if asked.is_streamed { "text/event-stream; charset=utf-8" } else { "application/json" };
@@ -321,21 +296,17 @@ impl Service {
     }
 
     async fn write_log(&self, stop: &AtomicBool, on_line: &dyn Fn(&str)) {
-        let mut totals = vec![Totals::default(); self.state.borrow().counts.len()];
+        let mut totals = Vec::new();
         let mut last_ns = self.clock.now_ns();
         while !stop.load(Ordering::Relaxed) {
             tokio::time::sleep(LOOK_UP).await;
             let now_ns = self.clock.now_ns();
-            let span_s = (now_ns - last_ns) as f64 / 1e9;
-            if span_s < LOG_INTERVAL.as_secs_f64() {
+            if now_ns - last_ns < log::INTERVAL_NS {
                 continue;
             }
+            let span_s = (now_ns - last_ns) as f64 / 1e9;
             last_ns = now_ns;
-            let state = self.state.borrow();
-            for (at, (replica, counts)) in state.engine.states().iter().zip(&state.counts).enumerate() {
-                on_line(&log::state(now_ns, at, replica, counts, totals[at], span_s));
-                totals[at] = Totals::of(counts);
-            }
+            self.state.borrow().books.log(now_ns, span_s, &mut totals).iter().for_each(|line| on_line(line));
         }
     }
 }
@@ -343,97 +314,6 @@ impl Service {
 /// Compares without telling by its time where the difference is.
 fn is_same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
-impl State {
-    /// Does what is due by `now_ns`.
-    fn advance(&mut self, now_ns: i64, setup: &Setup) {
-        let mut deliveries = Vec::new();
-        self.engine.advance(now_ns, |delivery| deliveries.push(delivery));
-        for report in self.engine.take_steps() {
-            let tokens = u64::from(report.decode_seqs) + report.prefill_tokens;
-            self.counts[report.replica as usize].step_tokens.add(tokens as f64);
-        }
-        for delivery in deliveries {
-            match delivery {
-                Delivery::Made { request, at_ns, tokens, is_last } => self.made(request, at_ns, tokens, is_last, setup),
-                Delivery::Tokens { request, tokens, is_last, .. } => self.tokens(request, tokens, is_last, setup),
-                Delivery::Rejected { request, .. } => self.rejected(request),
-            }
-        }
-    }
-
-    /// Books what the engine made.
-    fn made(&mut self, request: u32, at_ns: i64, tokens: u32, is_last: bool, setup: &Setup) {
-        let row = *self.engine.row(request);
-        let asked = *self.engine.request(request);
-        let counts = &mut self.counts[row.replica as usize];
-        counts.output_tokens += u64::from(tokens);
-        // The API server gets a request behind the gateway and before its tokenizer.
-        let arrival_ns = row.arrival_ns + setup.system.front.gateway_ns;
-        let seconds = |ns: i64| ns as f64 / 1e9;
-        let answer = self.answers[request as usize].as_mut();
-        let before = answer.and_then(|answer| {
-            answer.voice.cached_tokens = row.cached_tokens;
-            answer.made_ns.replace(at_ns)
-        });
-        if let Some(before) = before {
-            counts.gap.add(seconds(at_ns - before));
-        } else {
-            counts.ttft.add(seconds(at_ns - arrival_ns));
-            counts.prompt_tokens += u64::from(asked.prompt_tokens);
-            counts.prefix_queries += u64::from(asked.prompt_tokens);
-            counts.prefix_hits += u64::from(row.cached_tokens);
-        }
-        if is_last {
-            counts.finished += 1;
-            counts.e2e.add(seconds(at_ns - arrival_ns));
-            counts.queue.add(seconds(row.admitted_ns - row.reached_ns));
-            counts.prefill.add(seconds(row.first_token_ns - row.admitted_ns));
-            counts.decode.add(seconds(at_ns - row.first_token_ns));
-            counts.inference.add(seconds(at_ns - row.admitted_ns));
-            counts.prompt_length.add(f64::from(asked.prompt_tokens));
-            counts.output_length.add(f64::from(asked.output_tokens));
-            if asked.output_tokens > 1 {
-                counts.tpot.add(seconds(at_ns - row.first_token_ns) / f64::from(asked.output_tokens - 1));
-            }
-        }
-    }
-
-    /// Passes tokens on to the caller.
-    fn tokens(&mut self, request: u32, tokens: u32, is_last: bool, setup: &Setup) {
-        let slot = &mut self.answers[request as usize];
-        let Some(answer) = slot else { return };
-        let is_first = answer.told == 0;
-        answer.told += tokens;
-        if answer.is_streamed {
-            if let Some(role) = answer.voice.role().filter(|_| is_first) {
-                answer.gathered.push_str(&role);
-            }
-            answer.gathered.push_str(&answer.voice.tokens(tokens, answer.told, is_last));
-            if is_last {
-                answer.gathered.push_str(&answer.voice.end(answer.told));
-            }
-        } else if is_last {
-            answer.gathered = answer.voice.whole(answer.told);
-        }
-        if (is_last || answer.gathered.len() > setup.proxy_buffer_bytes) && !answer.gathered.is_empty() {
-            let piece = Bytes::from(std::mem::take(&mut answer.gathered));
-            // A caller that went away is no concern of the engine.
-            let _ = answer.pieces.as_ref().map(|pieces| pieces.send(piece));
-        }
-        if is_last {
-            *slot = None;
-        }
-    }
-
-    fn rejected(&mut self, request: u32) {
-        if let Some(answer) = self.answers[request as usize].take() {
-            let error = r#"{"error":{"message":"the request is longer than the KV cache","type":"BadRequestError","code":400}}"#;
-            let text = if answer.is_streamed { format!("data: {error}\n\ndata: [DONE]\n\n") } else { error.to_string() };
-            let _ = answer.pieces.as_ref().map(|pieces| pieces.send(Bytes::from(text)));
-        }
-    }
 }
 
 fn respond(status: StatusCode, kind: &'static str, body: AnswerBody) -> Response<AnswerBody> {

@@ -6,6 +6,7 @@
 
 use analysis::contract::{Report, Verification};
 use analysis::plan::document::Plan;
+use analysis::round::Round;
 use analysis::whatif::WhatIf;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
@@ -43,6 +44,16 @@ pub fn render_plan(plan: &Plan) -> String {
 /// JSON Schema of a plan.
 pub fn plan_schema() -> String {
     schema_of::<Plan>()
+}
+
+/// A round of the loop, pretty-printed, with a final line break.
+pub fn render_round(round: &Round) -> String {
+    pretty(round)
+}
+
+/// JSON Schema of a round of the loop.
+pub fn round_schema() -> String {
+    schema_of::<Round>()
 }
 
 /// JSON Schema of a diagnosis.

@@ -2,6 +2,7 @@
 
 use super::read::{level, mean};
 use super::{Asked, GATEWAY_LOG, HOST_SAMPLES, question};
+use crate::client_health::ClientHealth;
 use crate::law::coalesced_share;
 use crate::phase::Phase;
 use crate::record;
@@ -25,6 +26,10 @@ question!(
             Some((wait, run)) if run > 0.0 => {
                 Asked::yes_no(wait > run, format!("{} s waiting for CPU per second it ran", digits(wait / run)))
             }
+            _ if let Some(health) = ClientHealth::read(s) => match health.limit(s) {
+                Some(why) => Asked::yes_no(true, why),
+                None => Asked::yes_no(false, format!("its loop was {} late (p99)", seconds(health.lag_p99_s))),
+            },
             _ => match level(s, "client.cpu") {
                 Some(cpu) => Asked::yes_no(cpu >= 0.9, format!("{} of a core", percent(cpu))),
                 None => Asked::cannot_tell("the client's own CPU was not recorded"),

@@ -47,11 +47,11 @@ pub(crate) struct OfferArgs {
 
     /// How many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
-    pub(super) requests: Option<u32>,
+    pub(crate) requests: Option<u32>,
 
     /// Send what was recorded: a trace (Mooncake, Bailian, Azure, BurstGPT, CSV or JSON lines with lengths) or a capture
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "prompt_tokens", "output_tokens", "shared_prefix"])]
-    pub(super) replay: Option<PathBuf>,
+    pub(crate) replay: Option<PathBuf>,
 
     /// Replay this many times as fast
     #[arg(long, value_name = "F", default_value_t = 1.0, requires = "replay", value_parser = rate)]
@@ -71,7 +71,7 @@ pub(crate) struct OfferArgs {
 
     /// Seed of times, lengths and texts
     #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// How requests are spread in time.
@@ -170,7 +170,7 @@ fn prefix(text: &str) -> Result<Prefix, String> {
 }
 
 /// What a level counts.
-pub(super) fn unit(axis: Axis) -> &'static str {
+pub(crate) fn unit(axis: Axis) -> &'static str {
     match axis {
         Axis::Users => "users",
         Axis::Rate => "requests/s",
@@ -179,7 +179,7 @@ pub(super) fn unit(axis: Axis) -> &'static str {
 
 impl OfferArgs {
     /// Who decides when requests are sent.
-    pub(super) fn schedule(&self, level: Option<(Axis, f64)>) -> Schedule {
+    pub(crate) fn schedule(&self, level: Option<(Axis, f64)>) -> Schedule {
         let users = match level {
             Some((Axis::Rate, _)) => return Schedule::Open,
             Some((Axis::Users, users)) => users as u32,
@@ -190,7 +190,7 @@ impl OfferArgs {
     }
 
     /// Where a sweep begins.
-    pub(super) fn first_level(&self, axis: Axis) -> f64 {
+    pub(crate) fn first_level(&self, axis: Axis) -> f64 {
         match axis {
             Axis::Users => f64::from(self.users.unwrap_or(1)),
             Axis::Rate => self.rate.unwrap_or(1.0),
@@ -198,7 +198,7 @@ impl OfferArgs {
     }
 
     /// The requests.
-    pub(super) fn workload(&self, schedule: Schedule, level: Option<(Axis, f64)>, duration: Option<Duration>) -> anyhow::Result<Workload> {
+    pub(crate) fn workload(&self, schedule: Schedule, level: Option<(Axis, f64)>, duration: Option<Duration>) -> anyhow::Result<Workload> {
         if let Some(path) = &self.replay {
             let recorded = replay(path)?;
             let speed = match level {
