@@ -40,6 +40,15 @@ impl Metric {
         matches!(self, Self::TtftP99 | Self::E2eP99)
     }
 
+    /// The mean of the same quantity.
+    pub(super) fn mean(self) -> Self {
+        match self {
+            Self::TtftP99 => Self::TtftMean,
+            Self::E2eP99 => Self::E2eMean,
+            own => own,
+        }
+    }
+
     /// True for a figure that a queue without end makes meaningless.
     pub(super) fn is_wait(self) -> bool {
         matches!(self, Self::TtftMean | Self::TtftP99 | Self::E2eMean | Self::E2eP99)
@@ -55,6 +64,8 @@ pub(super) struct Figures {
     pub(super) e2e_mean_s: f64,
     pub(super) e2e_p99_s: f64,
     pub(super) tokens_per_s: f64,
+    /// From the engine's door to the first step.
+    pub(super) queue_mean_s: f64,
     /// From first scheduled to first token at the engine.
     pub(super) prefill_mean_s: f64,
     /// Time per output token as the engine makes them, before anything that holds the stream.
@@ -72,7 +83,7 @@ impl Figures {
         let done = || outcome.rows.iter().zip(scenario.workload.requests()).filter(|(row, _)| row.ttft_ns().is_some());
         let all = |of: &dyn Fn(&Row) -> Option<i64>| Spread::of(done().filter_map(|(row, _)| of(row)).map(|ns| ns as f64).collect());
         let (ttft, e2e) = (all(&Row::ttft_ns), all(&Row::e2e_ns));
-        let prefill = all(&|row| Some(row.first_token_ns - row.admitted_ns));
+        let (queue, prefill) = (all(&Row::queue_ns), all(&|row| Some(row.first_token_ns - row.admitted_ns)));
         let engine_tpot = done()
             .filter(|(_, request)| request.output_tokens > 1)
             .map(|(row, request)| (row.last_token_ns - row.first_token_ns) as f64 / f64::from(request.output_tokens - 1))
@@ -84,6 +95,7 @@ impl Figures {
             e2e_mean_s: e2e.mean_ns * 1e-9,
             e2e_p99_s: e2e.p99_ns * 1e-9,
             tokens_per_s: summary.tokens_per_s,
+            queue_mean_s: queue.mean_ns * 1e-9,
             prefill_mean_s: prefill.mean_ns * 1e-9,
             engine_tpot_s: Spread::of(engine_tpot).mean_ns * 1e-9,
             saturated: outcome.verdict.is_saturated(),
