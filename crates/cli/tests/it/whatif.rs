@@ -134,6 +134,34 @@ fn other_hardware_moves_the_step_the_way_it_must() {
     assert!(run.stdout.contains("name them with `--model` and `--device`"), "{run:?}");
 }
 
+/// No measured pair differs in the format of the cache alone, or in where prompts are computed (docs/predictions.md): these hold
+/// what follows from bytes and from the scheduler.
+#[test]
+fn a_smaller_cache_format_is_twice_the_room() {
+    let case = cases::artifacts("kv_thrash/recorded");
+    let on_a_device = |set: &str| answer(&case, &["--set", set, "--model", "Llama-3-8B", "--device", "h100-sxm"]);
+    let (format, room) = (on_a_device("kv_cache_dtype=fp8"), on_a_device("kv_tokens=x2"));
+    for figure in ["ttft.mean", "e2e.mean", "throughput.output"] {
+        let (format, room) = (ratio(&format, figure).unwrap(), ratio(&room, figure).unwrap());
+        assert!((format.mid / room.mid - 1.0).abs() < 0.05, "{figure}: {format:?} {room:?}");
+        assert!(format.low < room.low && format.high > room.high, "another format is less sure than more room: {figure}");
+    }
+    assert!(ratio(&format, "tpot.mean").unwrap().mid < ratio(&room, "tpot.mean").unwrap().mid, "half the bytes are read");
+    assert_eq!(predict(&case, &["--set", "kv_cache_dtype=fp8"]).code, 3, "bytes of an unknown model");
+}
+
+#[test]
+fn prompts_elsewhere_no_longer_stand_between_tokens() {
+    let case = cases::artifacts("kv_thrash/long_prefill_stalls");
+    let split = |set: &str| answer(&case, &["--set", set, "--model", "Llama-3-8B", "--device", "h100-sxm"]);
+    let (fast, slow) = (split("disaggregate=1+1@25"), split("disaggregate=1+1@0.1"));
+    let of = |answer: &WhatIf, figure: &str| ratio(answer, figure).unwrap();
+    assert!(of(&fast, "tpot.mean").high < 1.0, "{fast:?}");
+    // One engine computes the prompts as before: they come no sooner.
+    assert!((of(&fast, "ttft.mean").mid - 1.0).abs() < 0.1, "{fast:?}");
+    assert!(of(&slow, "e2e.mean").mid > 1.3 * of(&fast, "e2e.mean").mid, "the cache passes over a slow link: {slow:?}");
+}
+
 /// A closed loop is recognized, and a cap on its connections is no saturation.
 #[test]
 fn users_who_wait_for_answers_are_a_closed_loop() {
