@@ -1,5 +1,6 @@
 //! The run as it was: its requests, its settings, its measured figures, and engines that repeat it.
 
+use capture::issues::PROFILE_SKIPPED;
 use capture::{Capture, Subject};
 use model::deployment::Deployment;
 use model::memory::Dtype;
@@ -52,7 +53,10 @@ pub(super) struct Baseline {
 
 impl Baseline {
     pub(super) fn read(capture: &Capture, run_idx: u32) -> Result<Self, Refusal> {
-        Self::of(&capture.manifest.subject, &Evidence::read(capture, run_idx))
+        let mut baseline = Self::of(&capture.manifest.subject, &Evidence::read_requests(capture, run_idx))?;
+        let unused = unused(capture);
+        baseline.scenarios.iter_mut().for_each(|scenario| scenario.warnings.extend(unused.clone()));
+        Ok(baseline)
     }
 
     /// The baseline of an arm that was read already.
@@ -100,7 +104,7 @@ impl Baseline {
 
     /// What one arm measured, without anything to simulate.
     pub(super) fn measured(capture: &Capture, run_idx: u32) -> Measured {
-        let evidence = Evidence::read(capture, run_idx);
+        let evidence = Evidence::read_requests(capture, run_idx);
         Measured::read(&evidence, &Load::read(&evidence, &Gates::read(&evidence)))
     }
 
@@ -142,6 +146,17 @@ pub(super) struct Notes {
     pub(super) told: Vec<String>,
     law_from: Option<String>,
     assumed: Vec<String>,
+}
+
+/// What of the capture says nothing here, where there is any.
+fn unused(capture: &Capture) -> Option<String> {
+    let skipped = capture.tables.issues.rows().filter(|issue| capture.text(issue.code) == PROFILE_SKIPPED).count();
+    let events = capture.tables.device_events.device.len();
+    match (skipped, events) {
+        (0, 0) => None,
+        (0, events) => Some(format!("{events} events of a profiler in the capture are not used: requests, settings and metrics are")),
+        (files, _) => Some(format!("{files} timelines of a profiler were left out unread: requests, settings and metrics are used")),
+    }
 }
 
 /// Step laws that fit the run: at one end of what is known, the best, at the other.

@@ -265,3 +265,23 @@ fn gains_and_ceilings_are_those_of_whatif() {
     }
     assert!(gains >= 12 && rungs >= 5, "{gains} gains, {rungs} rungs");
 }
+
+/// A trace beside the metrics changes no figure and is left out unread, which is said; alone it cannot be replayed.
+#[test]
+fn a_profilers_timeline_is_left_out_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = cases::artifacts("batch_cap_reached/open_loop_32");
+    for file in std::fs::read_dir(&run).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    let trace = cases::artifacts("unexpected_copies/pageable_inputs").join("trace.json.gz");
+    std::fs::copy(&trace, folder.path().join("trace.json.gz")).unwrap();
+    let (without, with) = (answer(&run, &["--set", "max_num_seqs=64"]), answer(folder.path(), &["--set", "max_num_seqs=64"]));
+    assert_eq!(without.metrics, with.metrics);
+    let told = |answer: &WhatIf| answer.warnings.iter().any(|line| line.contains("1 timelines of a profiler were left out unread"));
+    assert!(told(&with) && !told(&without), "{:?}", with.warnings);
+    let alone = predict(&trace, &["--set", "max_num_seqs=64"]);
+    assert_eq!(alone.code, 3, "{alone:?}");
+    assert!(alone.stdout.contains("the capture cannot be replayed"), "{alone:?}");
+}
