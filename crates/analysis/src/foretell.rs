@@ -72,7 +72,8 @@ fn expect(prediction: &mut Prediction, ratio: Range, figure: &str, lever: &str) 
     let Some(now) = prediction.from else { return };
     let (mut low, mut high) = (now * ratio.low, now * ratio.high);
     if figure == "queue.mean" {
-        high = high.max(LEAST_WAIT_S).max(LEAST_WAIT_FRAC * now);
+        let nothing = LEAST_WAIT_S.max(LEAST_WAIT_FRAC * now);
+        (low, high) = (if low < nothing { 0.0 } else { low }, high.max(nothing));
     }
     // A guard says when to go back, not what to expect: never sooner than the check itself allows, nor before it got worse.
     if prediction.guard {
