@@ -73,7 +73,7 @@ impl Baseline {
             arrivals_per_s: load.arrivals_per_s.unwrap_or(0.0),
             batch: (load.running_mean / load.engines()).max(1.0),
             kv_tokens: load.kv_capacity_tokens,
-            prefix_caching: evidence.settings.flag("config.prefix_caching").unwrap_or(true),
+            prefix_caching: evidence.settings.flag("config.prefix_caching").or(reused(evidence).filter(|share| *share > 0.0).map(|_| true)),
         };
         let laws = laws(subject, evidence, &load, run.batch, &mut notes);
         if laws.is_empty() {

@@ -86,8 +86,8 @@ pub(super) struct Run {
     pub(super) batch: f64,
     /// KV capacity in tokens per engine, where the engine tells.
     pub(super) kv_tokens: Option<f64>,
-    /// True when prefix caching is on.
-    pub(super) prefix_caching: bool,
+    /// Whether prefix caching is on, where a setting or hits tell.
+    pub(super) prefix_caching: Option<bool>,
 }
 
 #[cfg(test)]

@@ -91,6 +91,9 @@ fn what_cannot_be_known_or_read_is_refused_in_words() {
     assert_eq!(run.code, 3, "{run:?}");
     let refusal: Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(refusal["refused"].as_str().unwrap().contains("how much of the prompts repeats was not recorded"), "{refusal}");
+    // Nor is a setting that nobody named taken to be on, which would make no change a certainty.
+    let run = predict(&cases::artifacts("launch_bound_steps/eager_behind_metrics"), &["--set", "prefix_caching=on"]);
+    assert!(run.code == 3 && run.stdout.contains("whether it is on already is not told"), "{run:?}");
     for (set, expected) in [
         ("seets=4", "error: `seets` is nothing that can be changed here; there are max_num_seqs, "),
         ("max_num_seqs=0", "error: `max_num_seqs`: expected a whole number of at least 1, found `0`"),
