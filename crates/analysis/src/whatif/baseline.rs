@@ -102,6 +102,12 @@ impl Baseline {
         Ok(Self { scenarios, simulated: simulated?, measured, told: notes.told, law_from: notes.law_from })
     }
 
+    /// The same with the best step law alone.
+    pub(super) fn best(&self) -> Self {
+        let at = self.scenarios.len() / 2;
+        Self { scenarios: vec![self.scenarios[at].clone()], simulated: vec![self.simulated[at]], ..self.clone() }
+    }
+
     /// What one arm measured, without anything to simulate.
     pub(super) fn measured(capture: &Capture, run_idx: u32) -> Measured {
         let evidence = Evidence::read_requests(capture, run_idx);

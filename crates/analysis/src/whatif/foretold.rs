@@ -28,6 +28,7 @@ pub struct Foretold<'a> {
 #[derive(Debug, Default)]
 struct Known {
     baseline: OnceCell<Result<Baseline, Refusal>>,
+    best: OnceCell<Result<Baseline, Refusal>>,
     answers: RefCell<BTreeMap<String, Result<Rc<Told>, Refusal>>>,
 }
 
@@ -80,6 +81,12 @@ impl<'a> Foretold<'a> {
         let answer = self.baseline().and_then(|baseline| told(baseline, setting)).map(Rc::new);
         self.known.answers.borrow_mut().insert(setting.to_string(), answer.clone());
         answer
+    }
+
+    /// The best figures of [`Self::ask`] by the best step law alone, at a third of its cost: enough where nothing moves.
+    pub fn ask_best(&self, setting: &str) -> Result<Told, Refusal> {
+        let best = self.known.best.get_or_init(|| self.baseline().map(Baseline::best));
+        best.as_ref().map_err(Clone::clone).and_then(|baseline| told(baseline, setting))
     }
 
     /// Where the step law is from; nothing where it is only bounded or the simulation does not repeat the run, so that a ceiling
