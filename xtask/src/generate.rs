@@ -1,6 +1,7 @@
 //! `cargo xtask gen`: pages written from the code, so that they cannot say anything else than the code does.
 
 mod check_pages;
+mod measured_runs;
 mod prediction_page;
 mod readme;
 mod samples;

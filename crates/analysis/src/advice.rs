@@ -4,10 +4,12 @@ use crate::contract::{Change, Hypothesis, Prediction};
 use crate::flags::{self, flag};
 use crate::predict::Movement;
 use crate::situation::Situation;
+use crate::whatif;
 
 /// A change of an engine's setting (`max_num_seqs`) to `to`, spelled as this engine spells it. It needs a restart.
 pub fn setting_change(situation: &Situation<'_>, key: &'static str, to: &str) -> Change {
     let (name, valid_for) = flag(situation.subject, key);
+    let lever = whatif::setting_of(key, to);
     let to = flags::value(situation.subject, key, to);
     let config = format!("config.{key}");
     let now = situation.evidence.settings.get(&config);
@@ -16,6 +18,7 @@ pub fn setting_change(situation: &Situation<'_>, key: &'static str, to: &str) ->
         from: now.map(|setting| setting.value.clone()).unwrap_or_default(),
         from_source: situation.setting_origin(&config),
         flag: name,
+        lever,
         to: to.into(),
         needs: "restart".into(),
         reload_s: situation.evidence.reload_s,
@@ -34,6 +37,7 @@ pub fn outside_change(what: &str, from: &str, to: &str, instruction: impl Into<S
         reload_s: None,
         valid_for: String::new(),
         instruction: instruction.into(),
+        lever: String::new(),
     }
 }
 
@@ -85,6 +89,13 @@ impl Advice {
     #[must_use]
     pub fn needs(mut self, needs: &str) -> Self {
         self.hypothesis.change.needs = needs.into();
+        self
+    }
+
+    /// The same as a setting of `inferoscope whatif`, for what is no flag of the engine.
+    #[must_use]
+    pub fn lever(mut self, setting: impl Into<String>) -> Self {
+        self.hypothesis.change.lever = setting.into();
         self
     }
 

@@ -191,6 +191,7 @@ mod tests {
 
     fn change(flag: &str, from: &str, to: &str) -> Change {
         Change {
+            lever: String::new(),
             flag: flag.into(),
             from: from.into(),
             to: to.into(),

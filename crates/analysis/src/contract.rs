@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::whatif::Range;
+
 /// Schema id of [`Report`].
 pub const REPORT_SCHEMA: &str = "inferoscope.report/1";
 
@@ -385,6 +387,9 @@ pub struct Change {
     pub valid_for: String,
     /// The imperative on one line, without the bracketed remarks.
     pub instruction: String,
+    /// The same as a lever of `inferoscope whatif --set`: `max_num_seqs=64`; empty where it has none.
+    #[serde(default)]
+    pub lever: String,
 }
 
 /// Direction of a movement.
@@ -418,6 +423,9 @@ pub struct Prediction {
     pub from: Option<f64>,
     /// Interval after the change; empty when only the direction can be said.
     pub to: Option<[f64; 2]>,
+    /// After over before by the simulation of `inferoscope whatif` for this change; empty where the figure comes from a closed form.
+    #[serde(default)]
+    pub expected: Option<Range>,
     /// Unit.
     pub unit: String,
     /// Model tier or reason for refusing a number.
@@ -446,6 +454,9 @@ pub struct Remedy {
     pub verdict: String,
     /// Predicted gain per request in seconds, where a number can be given.
     pub gain_s: Option<f64>,
+    /// The setting of `inferoscope whatif --set` whose simulation gave the gain; empty where a closed form or a fact did.
+    #[serde(default)]
+    pub lever: String,
     /// What it costs: `free flag`, `restart`, `accuracy`, `money`.
     pub price: String,
     /// Why.

@@ -10,6 +10,7 @@ use crate::checks::CHECKS;
 use crate::confidence::{potential_ns, undecided};
 use crate::contract::{Cleared, Finding, Layer, Quantity, REPORT_SCHEMA, Report, Role, Status, Unknown};
 use crate::evidence::Evidence;
+use crate::foretell::foretell;
 use crate::precedence::{LIMITS, SHARING_ID};
 use crate::present::{accounts, issues, subject, trust, window};
 use crate::settlement::{Settlement, found};
@@ -120,6 +121,12 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
     let cause = decision.cause.map_or("", |check| check.id);
     let unknown = unknown(situation, answers, settlement);
     let next = next(draft, &unknown);
+    let findings = findings(draft);
+    let lever = findings.iter().find(|finding| finding.check == cause).and_then(|finding| finding.hypotheses.first());
+    let lever = lever.map_or_else(String::new, |first| first.change.lever.clone());
+    // Popular fixes are about queues and batches: of recorded devices none of them can be judged.
+    let is_judged = !cause.is_empty() && !situation.account.is_of_devices();
+    let futile = if is_judged { limits::remedies(situation, cause, &lever) } else { Vec::new() };
     Report {
         schema: REPORT_SCHEMA.into(),
         subject: subject(capture, situation),
@@ -127,10 +134,9 @@ fn report(capture: &Capture, options: &DiagnoseOptions<'_>, draft: &Draft<'_>) -
         slo: options.slo.clone(),
         symptom: symptom::describe(situation, &shown, settlement.loss_ns),
         classification: None,
-        findings: findings(draft),
+        findings,
         limits: limits::ladder(situation),
-        // Popular fixes are about queues and batches: of recorded devices none of them can be judged.
-        futile: if cause.is_empty() || situation.account.is_of_devices() { Vec::new() } else { limits::remedies(situation, cause) },
+        futile,
         cleared: cleared(answers),
         unknown,
         accounts: accounts(situation),
@@ -162,6 +168,9 @@ fn findings(draft: &Draft<'_>) -> Vec<Finding> {
         });
     }
     for finding in &mut list {
+        for hypothesis in &mut finding.hypotheses {
+            foretell(&draft.situation, hypothesis);
+        }
         finding.evidence.retain(|row| row.value.is_finite());
         finding.hypotheses.retain(|hypothesis| is_a_change(&hypothesis.change));
     }

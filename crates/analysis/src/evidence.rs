@@ -125,12 +125,16 @@ pub struct Evidence {
 impl Evidence {
     /// Reads one arm. Where it begins with a warm-up, that is left out and said.
     pub fn read(capture: &Capture, run_idx: u32) -> Self {
+        Self { device_view: DeviceView::read(capture, run_idx), ..Self::read_requests(capture, run_idx) }
+    }
+
+    /// The same without what profiler captures tell of the devices.
+    pub fn read_requests(capture: &Capture, run_idx: u32) -> Self {
         let whole = Self::read_from(capture, run_idx, i64::MIN);
-        let evidence = match crate::onset::warm_up_end(&whole) {
+        match crate::onset::warm_up_end(&whole) {
             Some(change) => Self { warm_up: Some(change), ..Self::read_from(capture, run_idx, change.at_ns) },
             None => whole,
-        };
-        Self { device_view: DeviceView::read(capture, run_idx), ..evidence }
+        }
     }
 
     /// Reads one arm from a time on; what has no time is read always.

@@ -30,6 +30,7 @@ pub mod drafting;
 pub mod evidence;
 pub mod flags;
 pub mod floors;
+pub mod foretell;
 mod forms;
 pub mod gates;
 pub mod graphs;

@@ -1,7 +1,10 @@
 //! The ladder of ceilings, and what popular fixes would gain here.
 //!
-//! Gains come from a counterfactual with the step law, never from ownership: near saturation several remedies clear
-//! the same queue, each alone (blame is not gain).
+//! Gains come from a counterfactual, never from ownership: near saturation several remedies clear the same queue, each alone
+//! (blame is not gain). The counterfactual is that of `inferoscope whatif` where the run can be replayed ([`simulated`]); facts
+//! and the step law alone decide where it cannot.
+
+mod simulated;
 
 use model::step_law::StepLaw;
 
@@ -12,8 +15,25 @@ use crate::seats::{Headroom, headroom};
 use crate::situation::{SATURATED_RHO, Situation};
 use crate::words::{count, digits, left_of, percent, seconds};
 
-/// Ordered ceilings in requests per second per engine, lowest first. Empty without a fitted law.
+/// Ordered ceilings in requests per second, lowest first: of the fitted simulation, else of the step law of the window. Empty
+/// without a fitted law.
 pub fn ladder(situation: &Situation<'_>) -> Vec<Limit> {
+    let mut rungs = simulated::rungs(situation);
+    if rungs.is_empty() {
+        rungs = rungs_by_law(situation);
+    }
+    rungs.retain(|rung| rung.value.is_finite() && rung.value > 0.0);
+    rungs.sort_by(|a, b| a.value.total_cmp(&b.value));
+    rungs
+}
+
+/// Seats that the KV cache holds, where they are more than there are.
+fn seats_in_kv(situation: &Situation<'_>) -> Option<f64> {
+    let load = &situation.load;
+    load.kv_seats().map(|kv| kv.min(4096.0)).filter(|kv| load.seats.is_none_or(|seats| *kv > seats))
+}
+
+fn rungs_by_law(situation: &Situation<'_>) -> Vec<Limit> {
     let (Some(law), load) = (situation.law.known(), &situation.load) else { return Vec::new() };
     let (Some(uncached), Some(output)) = (load.uncached_tokens, load.output_tokens) else { return Vec::new() };
     let engines = load.engines();
@@ -32,18 +52,23 @@ pub fn ladder(situation: &Situation<'_>) -> Vec<Limit> {
         rungs.push(at(seats, format!("{} seats", count(seats))));
         rungs.push(at(2.0 * seats, format!("{} seats", count(2.0 * seats))));
     }
-    if let Some(kv) = load.kv_seats().map(|kv| kv.min(4096.0)).filter(|kv| load.seats.is_none_or(|seats| *kv > seats)) {
-        rungs.push(at(kv, "KV full".into()));
-    }
-    rungs.push(at(1e9, "device: no batch serves more".into()));
-    rungs.retain(|rung| rung.value.is_finite() && rung.value > 0.0);
-    rungs.sort_by(|a, b| a.value.total_cmp(&b.value));
+    rungs.extend(seats_in_kv(situation).map(|kv| at(kv, "KV full".into())));
+    rungs.push(at(1e9, NO_BATCH.into()));
     rungs
 }
 
-/// What ten popular fixes would gain, for the cause found. Empty when nothing was found.
-pub fn remedies(situation: &Situation<'_>, cause: &str) -> Vec<Remedy> {
-    FIXES.iter().map(|fix| (fix.judge)(situation, cause, fix)).collect()
+/// The last rung.
+const NO_BATCH: &str = "device: no batch serves more";
+
+/// What ten popular fixes would gain, for the cause found; `lever` is the setting of its first advice, empty where that has none.
+pub fn remedies(situation: &Situation<'_>, cause: &str, lever: &str) -> Vec<Remedy> {
+    let judged = |fix: &Fix| {
+        let by_facts = (fix.judge)(situation, cause, fix);
+        let own = if by_facts.verdict == "first_choice" && !lever.is_empty() { vec![lever.to_string()] } else { Vec::new() };
+        let settings = if own.is_empty() { (fix.settings)(situation) } else { own };
+        simulated::judge(situation, &settings, by_facts)
+    };
+    FIXES.iter().map(judged).collect()
 }
 
 /// A popular fix and how it is judged.
@@ -53,23 +78,77 @@ struct Fix {
     name: &'static str,
     price: &'static str,
     judge: fn(&Situation<'_>, &str, &Fix) -> Remedy,
+    /// The same as settings of `inferoscope whatif`; the first that the capture can answer counts.
+    settings: fn(&Situation<'_>) -> Vec<String>,
 }
 
 const FIXES: &[Fix] = &[
-    Fix { for_cause: "batch_cap_reached", name: "more seats", price: "free flag, restart", judge: more_seats },
-    Fix { for_cause: "kv_thrash", name: "more KV memory", price: "flag, restart", judge: more_kv },
-    Fix { for_cause: "", name: "larger token budget", price: "free flag, restart", judge: larger_budget },
-    Fix { for_cause: "", name: "shorter max_model_len", price: "free flag, restart", judge: shorter_model_len },
-    Fix { for_cause: "", name: "prefix caching", price: "free flag, restart", judge: prefix_caching },
-    Fix { for_cause: "", name: "FP8 weights", price: "accuracy, restart", judge: fp8_weights },
-    Fix { for_cause: "", name: "FP8 KV cache", price: "accuracy, restart", judge: fp8_kv },
-    Fix { for_cause: "", name: "speculative decoding", price: "memory, restart", judge: speculation },
-    Fix { for_cause: "overload", name: "a second GPU", price: "money", judge: second_replica },
-    Fix { for_cause: "proxy_buffering", name: "response buffering off", price: "free, reload", judge: buffering_off },
+    Fix {
+        for_cause: "batch_cap_reached",
+        name: "more seats",
+        price: "free flag, restart",
+        judge: more_seats,
+        settings: |situation| twice("max_num_seqs", situation.load.seats),
+    },
+    Fix {
+        for_cause: "kv_thrash",
+        name: "more KV memory",
+        price: "flag, restart",
+        judge: more_kv,
+        settings: |_| vec!["kv_tokens=x2".into()],
+    },
+    Fix {
+        for_cause: "",
+        name: "larger token budget",
+        price: "free flag, restart",
+        judge: larger_budget,
+        settings: |situation| twice("max_num_batched_tokens", situation.evidence.settings.number("config.max_num_batched_tokens")),
+    },
+    Fix { for_cause: "", name: "shorter max_model_len", price: "free flag, restart", judge: shorter_model_len, settings: |_| Vec::new() },
+    Fix {
+        for_cause: "",
+        name: "prefix caching",
+        price: "free flag, restart",
+        judge: prefix_caching,
+        settings: |_| vec!["prefix_caching=on".into()],
+    },
+    Fix { for_cause: "", name: "FP8 weights", price: "accuracy, restart", judge: fp8_weights, settings: |_| vec!["weights=fp8".into()] },
+    Fix {
+        for_cause: "",
+        name: "FP8 KV cache",
+        price: "accuracy, restart",
+        judge: fp8_kv,
+        settings: |_| vec!["kv_cache_dtype=fp8".into(), "kv_tokens=x2".into()],
+    },
+    Fix {
+        for_cause: "",
+        name: "speculative decoding",
+        price: "memory, restart",
+        judge: speculation,
+        settings: |_| vec!["num_speculative_tokens=4".into()],
+    },
+    Fix {
+        for_cause: "overload",
+        name: "a second GPU",
+        price: "money",
+        judge: second_replica,
+        settings: |situation| twice("replicas", Some(situation.load.engines())),
+    },
+    Fix {
+        for_cause: "proxy_buffering",
+        name: "response buffering off",
+        price: "free, reload",
+        judge: buffering_off,
+        settings: |_| vec!["proxy_buffering=off".into()],
+    },
 ];
 
+fn twice(lever: &str, now: Option<f64>) -> Vec<String> {
+    now.map(|now| format!("{lever}={:.0}", 2.0 * now)).into_iter().collect()
+}
+
 fn remedy(fix: &Fix, verdict: &str, gain_s: Option<f64>, because: impl Into<String>) -> Remedy {
-    Remedy { fix: fix.name.into(), verdict: verdict.into(), gain_s, price: fix.price.into(), because: because.into() }
+    Remedy { fix: fix.name.into(), verdict: verdict.into(), gain_s, lever: String::new(), price: fix.price.into(), because: because.into() }
 }
 
 fn first_choice(situation: &Situation<'_>, fix: &Fix, phase: Phase) -> Remedy {

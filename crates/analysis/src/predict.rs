@@ -21,6 +21,7 @@ impl Movement {
                 direction,
                 from,
                 to: None,
+                expected: None,
                 unit: unit.into(),
                 basis: String::new(),
             },

@@ -12,6 +12,7 @@ use crate::gates::Gates;
 use crate::law::Law;
 use crate::load::Load;
 use crate::phase::Phase;
+use crate::whatif::Foretold;
 
 /// One arm with its account, gates, law, load and floors.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Situation<'a> {
     pub baseline: Option<Box<Situation<'a>>>,
     /// All arms of the capture, this one among them.
     pub arms: &'a [Evidence],
+    /// What changes would do to this arm, by the same simulation as `inferoscope whatif`.
+    pub foretold: Foretold<'a>,
 }
 
 /// Utilization from which a server counts as saturated: at 0.85 the wait of a queue with ordinary spread is several
@@ -77,6 +80,7 @@ impl<'a> Situation<'a> {
             limits,
             baseline: baseline.map(Box::new),
             arms: &[],
+            foretold: Foretold::new(subject, evidence),
         };
         situation.sharing = situation.predict_sharing();
         situation

@@ -137,6 +137,7 @@ fn hoped(predictions: Vec<Prediction>) -> Hypothesis {
             reload_s: None,
             valid_for: String::new(),
             instruction: "the settings that differ".into(),
+            lever: String::new(),
         },
         risk: String::new(),
         rollback: String::new(),

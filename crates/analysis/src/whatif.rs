@@ -9,25 +9,32 @@
 mod baseline;
 mod figures;
 mod fit;
+mod foretold;
 mod interval;
 mod levers;
+mod measured;
+mod refused;
 mod row_law;
 mod scenario;
 mod score;
 mod search;
+mod surroundings;
+mod trial;
 
 use capture::Capture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use levers::{Lever, all as levers};
+pub use foretold::{Foretold, Told};
+pub use levers::{Lever, all as levers, setting_of};
+pub use refused::Untold;
+pub use scenario::Holds;
 pub use score::{Scored, score};
 pub use search::{Goal, search};
 
 use baseline::Baseline;
-use figures::{Figures, Metric};
-use scenario::Scenario;
+use trial::Trial;
 
 /// Schema id of [`WhatIf`].
 pub const WHATIF_SCHEMA: &str = "inferoscope.whatif/1";
@@ -147,6 +154,12 @@ pub struct WhatIf {
     pub binding_before: String,
     /// What would limit it.
     pub binding_after: String,
+    /// Requests per second that the run's system serves at most, from one end of the step laws that fit it to the other.
+    #[serde(default)]
+    pub ceiling_before: Option<Range>,
+    /// The same of the changed system.
+    #[serde(default)]
+    pub ceiling_after: Option<Range>,
     /// True when the changed system does not keep up with the load.
     pub saturated: bool,
     /// Requests replayed.
@@ -168,83 +181,5 @@ pub fn what_if(capture: &Capture, run_idx: u32, sets: &[(String, String)]) -> Re
 }
 
 fn predict(baseline: &Baseline, sets: &[(String, String)]) -> Result<WhatIf, Refusal> {
-    let mut changes = Vec::new();
-    let mut outcomes = Vec::with_capacity(baseline.scenarios.len());
-    for scenario in &baseline.scenarios {
-        let (changed, made) = levers::apply(scenario, sets)?;
-        outcomes.push((Figures::simulate(scenario)?, Figures::simulate(&changed)?, changed));
-        changes = made;
-    }
-    let middle = outcomes.len() / 2;
-    let (old, new, changed) = &outcomes[middle];
-    let width = interval::width(changed);
-    let is_changed = outcomes.iter().any(|(old, new, _)| old != new) || changes.iter().any(|change| change.from != change.to);
-    let metrics = Metric::ALL
-        .iter()
-        .map(|&metric| {
-            let pairs: Vec<(f64, f64)> = outcomes.iter().map(|(old, new, _)| (old.get(metric), new.get(metric))).collect();
-            let ratio = if is_changed { interval::ratio(&pairs, middle, width, metric.is_tail()) } else { Some(Range::exact(1.0)) };
-            let refused = if is_changed { refusal(metric, old, new, ratio, changed) } else { None };
-            one(metric, baseline.measured.get(metric), old, ratio, refused)
-        })
-        .collect();
-    let fidelity = baseline.fidelity(old);
-    let repeats = fidelity.iter().all(|(_, ratio)| (0.75..=1.34).contains(ratio));
-    let mut warnings: Vec<String> = changed.warnings.clone();
-    if !repeats {
-        warnings.push("the simulation does not repeat the measured run within a quarter: read the ratios as directions".to_string());
-    }
-    Ok(WhatIf {
-        schema: WHATIF_SCHEMA.into(),
-        simulated: true,
-        tier: if repeats && baseline.is_measured() { "ratio" } else { "bound" }.into(),
-        changes,
-        metrics,
-        binding_before: old.binding().into(),
-        binding_after: new.binding().into(),
-        saturated: new.saturated,
-        requests: baseline.scenarios[middle].workload.requests().len() as u64,
-        fidelity,
-        measured: baseline.told.clone(),
-        assumed: changed.assumed.clone(),
-        warnings,
-    })
-}
-
-/// A range this wide around no change tells nothing.
-const UNTOLD: f64 = 5.0;
-
-/// Why a figure is not told.
-fn refusal(metric: Metric, old: &Figures, new: &Figures, ratio: Option<Range>, changed: &Scenario) -> Option<String> {
-    let unknowable = || changed.unknowable.iter().find(|(of, _)| *of == metric).map(|(_, why)| why.clone());
-    let saturated = || {
-        (new.saturated && metric.is_wait()).then(|| {
-            format!(
-                "saturated: the load asks for more than {:.0} tok/s, which the changed system makes; the wait then grows as long as the load lasts",
-                new.tokens_per_s
-            )
-        })
-    };
-    let none_left = || (old.get(metric) > 0.0 && new.get(metric) <= 0.0).then(|| "no time passes: everything arrives at once".to_string());
-    let straddles = || {
-        ratio.filter(|range| range.low < 0.8 && range.high > 1.25 && range.high > UNTOLD * range.low).map(|range| {
-            format!("between {:.2} and {:.2} times: the capture does not tell the step law well enough to say which", range.low, range.high)
-        })
-    };
-    unknowable().or_else(saturated).or_else(none_left).or_else(straddles)
-}
-
-/// One figure, without a number where it is refused.
-fn one(metric: Metric, measured: Option<f64>, old: &Figures, ratio: Option<Range>, refused: Option<String>) -> Predicted {
-    let refused = refused.or_else(|| ratio.is_none().then(|| "no request has this figure".to_string()));
-    let ratio = ratio.filter(|_| refused.is_none());
-    Predicted {
-        name: metric.name().into(),
-        unit: metric.unit().into(),
-        measured,
-        simulated: old.get(metric),
-        value: ratio.map(|ratio| ratio.times(measured.unwrap_or(old.get(metric)))),
-        ratio,
-        refused,
-    }
+    Ok(Trial::run(baseline, sets)?.what_if(baseline))
 }

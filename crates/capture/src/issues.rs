@@ -21,3 +21,6 @@ impl Severity {
         }
     }
 }
+
+/// Code of the issue that names a profiler's timeline which was left out unread, since nothing of it was asked for.
+pub const PROFILE_SKIPPED: &str = "profile_skipped";

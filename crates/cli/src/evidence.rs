@@ -54,15 +54,20 @@ struct Inputs {
 
 /// Reads everything the user named into one capture.
 pub(crate) fn read(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
-    read_all(inputs, pace, None)
+    read_all(inputs, pace, None, ingest::Options::default())
 }
 
 /// Like [`read`], with what a Prometheus server stored.
 pub(crate) fn read_with(inputs: &[OsString], pace: Pace, stored: &StoredArgs) -> anyhow::Result<Capture> {
-    read_all(inputs, pace, Some(stored))
+    read_all(inputs, pace, Some(stored), ingest::Options::default())
 }
 
-fn read_all(inputs: &[OsString], pace: Pace, stored: Option<&StoredArgs>) -> anyhow::Result<Capture> {
+/// Like [`read`], without the timelines of profilers.
+pub(crate) fn read_requests(inputs: &[OsString], pace: Pace) -> anyhow::Result<Capture> {
+    read_all(inputs, pace, None, ingest::Options { skip_profiles: true, ..ingest::Options::default() })
+}
+
+fn read_all(inputs: &[OsString], pace: Pace, stored: Option<&StoredArgs>, options: ingest::Options<'_>) -> anyhow::Result<Capture> {
     let inputs = sort(inputs)?;
     let mut parts = scrape(&inputs.addresses, pace)?;
     if let Some(stored) = stored {
@@ -76,7 +81,7 @@ fn read_all(inputs: &[OsString], pace: Pace, stored: Option<&StoredArgs>) -> any
         // Read together, so that what stands in a capture and beside it counts once; opening them first told damage.
         // Beside what was measured just now, so that files without a time zone find theirs.
         parts.truncate(measured_count);
-        parts = vec![read_files(parts, &[inputs.files, inputs.captures].concat())?];
+        parts = vec![read_files(parts, &[inputs.files, inputs.captures].concat(), options)?];
     }
     let mut parts = parts.into_iter();
     let mut whole = parts.next().unwrap_or_else(Capture::new);
@@ -95,7 +100,9 @@ fn refuse_nothing(capture: &Capture) -> anyhow::Result<()> {
         .filter(|(table, _)| !matches!(*table, "issues" | "attachments" | "notes" | "runs"))
         .map(|(_, rows)| rows)
         .sum();
-    if evidence > 0 {
+    // What was left out on purpose was understood.
+    let is_skipped = capture.tables.issues.rows().any(|issue| capture.text(issue.code) == capture::issues::PROFILE_SKIPPED);
+    if evidence > 0 || is_skipped {
         return Ok(());
     }
     let lines: Vec<String> = capture
@@ -140,13 +147,13 @@ fn refuse_device(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read_files(known: Vec<Capture>, files: &[PathBuf]) -> anyhow::Result<Capture> {
+fn read_files(known: Vec<Capture>, files: &[PathBuf], options: ingest::Options<'_>) -> anyhow::Result<Capture> {
     let progress = Progress::new();
     let show = |step: ingest::Progress| {
         let message = format!("{} of {} sources, {} MB", step.sources_done, step.sources_total, step.bytes_done / 1_000_000);
         progress.show(&message, step.sources_done as u64, step.sources_total as u64);
     };
-    let options = ingest::Options { progress: Some(&show), ..ingest::Options::default() };
+    let options = ingest::Options { progress: Some(&show), ..options };
     Ok(ingest::read_beside(known, files, &options)?)
 }
 

@@ -30,6 +30,8 @@ pub struct Options<'a> {
     pub max_requests: usize,
     /// Takes every operator and Python frame of a trace, which are most of it; without, only those around waits and copies.
     pub host_frames: bool,
+    /// Leaves timelines of profilers out unread, with a note: for those who ask about requests alone.
+    pub skip_profiles: bool,
     /// Threads that read one large trace; 0 for as many as there are cores.
     pub threads: usize,
     /// Called after each source.
@@ -45,6 +47,7 @@ impl Default for Options<'_> {
             max_files: 100_000,
             max_requests: MAX_REQUESTS,
             host_frames: false,
+            skip_profiles: false,
             threads: 0,
             progress: None,
         }
@@ -60,6 +63,7 @@ impl fmt::Debug for Options<'_> {
             .field("max_files", &self.max_files)
             .field("max_requests", &self.max_requests)
             .field("host_frames", &self.host_frames)
+            .field("skip_profiles", &self.skip_profiles)
             .field("threads", &self.threads)
             .field("progress", &self.progress.is_some())
             .finish()

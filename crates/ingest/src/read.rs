@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use capture::issues::PROFILE_SKIPPED;
 use capture::{Capture, Severity};
 
 use crate::builder::{Builder, Built, Context, LogPiece, ScrapeTime};
@@ -180,6 +181,9 @@ fn merge(mut built: Built, total: &mut Capture, conclusions: &mut Conclusions) {
     total.merge(built.capture);
 }
 
+/// Formats that hold nothing but what devices and threads did.
+const PROFILES: [&str; 4] = ["kineto_json", "nsys_sqlite", "rocprofv3_json", "perfetto_trackevent"];
+
 /// A source and how it will be read.
 struct Planned {
     found: Found,
@@ -278,6 +282,11 @@ impl Reading<'_> {
                 let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
                 let input = Input::new(Box::new(file), self.options);
                 let format = formats::sniff(&Probe { head: input.head(), is_whole: input.is_all_in_head() });
+                if self.options.skip_profiles && PROFILES.contains(&format.id) {
+                    let sentence = "a profiler's timeline, left out unread: nothing of it is used here";
+                    self.total.add_issue(Severity::Note, PROFILE_SKIPPED, &source.name, "", 1, sentence);
+                    return None;
+                }
                 Some((format, (!is_regular).then_some(input)))
             }
             Err(error) => {

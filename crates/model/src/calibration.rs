@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use bands::quantile;
-pub use bands::{Lever, LeverBands, Pair, REQUESTS_PER_SEAT, UNSEEN_MODEL, pairs};
+pub use bands::{Lever, LeverBands, Pair, REQUESTS_PER_SEAT, UNSEEN_MODEL, pairs, splits};
+pub(crate) use bands::{quantile, repeats};
 pub use fit::{FewRows, Fit, LEAST_ROWS, PRIOR, PRIOR_SPREAD, fit};
 
 use crate::deployment::{Deployment, Load, Unpredictable};

@@ -10,9 +10,9 @@ mod tables;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use published_runs::{MOST_BYTES, MOST_ROWS, ReadError, Runs, Skipped, read};
-pub use tables::text;
+pub use tables::{markdown, text};
 
-use crate::calibration::{Calibration, Lever, Observation, Origin, REQUESTS_PER_SEAT, calibrate, pairs, quantile};
+use crate::calibration::{Calibration, Lever, Observation, Origin, Pair, REQUESTS_PER_SEAT, calibrate, pairs, quantile, repeats, splits};
 use crate::models::Kind;
 use crate::prediction::Solution;
 
@@ -48,7 +48,7 @@ pub struct KindScore {
     pub by_model: BTreeMap<String, Errors>,
     /// TPOT by device and engine.
     pub by_system: BTreeMap<String, Errors>,
-    /// Ratios by lever.
+    /// Ratios by lever; where prefill and decode are apart, against runs with both together as well.
     pub levers: Vec<LeverScore>,
 }
 
@@ -65,6 +65,10 @@ pub struct LeverScore {
     pub errors: Errors,
     /// Share of pairs whose direction was right; a measured move below [`NO_MOVE`] has none.
     pub sign_right_frac: f64,
+    /// Pairs whose measured move is larger than what repeated runs differ by ([`Scores::noise`]).
+    pub beyond_noise: usize,
+    /// Share of those whose direction was right.
+    pub beyond_right_frac: f64,
     /// Share of pairs for which the range states a direction.
     pub sign_stated_frac: f64,
     /// Share of those for which it was right.
@@ -74,9 +78,23 @@ pub struct LeverScore {
 /// A measured move smaller than this has no direction: repeated runs differ as much.
 pub const NO_MOVE: f64 = 0.02;
 
+/// What repeated runs of one deployment under one load differ by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Pairs of repeated runs with different times; a row that stands in the table twice is no repetition.
+    pub pairs: usize,
+    /// Nine in ten differ by at most this share.
+    pub p90_frac: f64,
+}
+
+/// Fewest repeated runs that say what noise is.
+const LEAST_REPEATS: usize = 20;
+
 /// All scores of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
+    /// Noise of the measurements, where the file repeats enough runs.
+    pub noise: Option<Noise>,
     /// By kind and mode.
     pub kinds: Vec<KindScore>,
     /// Rows that were not scored, with the reason and how often.
@@ -93,17 +111,35 @@ pub fn evaluate(runs: &Runs) -> Scores {
     for row in &runs.skipped {
         *skipped.entry(row.reason.clone()).or_default() += 1;
     }
+    let noise = noise(&runs.observations);
     let mut kinds = Vec::new();
     for kind in Kind::ALL {
         let forecasts = forecasts(runs.observations.iter().filter(|row| row.kind == kind), &mut skipped);
+        let noise_frac = noise.map_or(NO_MOVE, |noise| noise.p90_frac.max(NO_MOVE));
         for disaggregated in [false, true] {
             let rows: Vec<&Forecast> = forecasts.iter().filter(|row| row.run.disaggregated == disaggregated).collect();
             if !rows.is_empty() {
-                kinds.push(score(kind, disaggregated, &rows));
+                kinds.push(score(kind, disaggregated, &rows, noise_frac));
             }
         }
+        if let (Some(apart), Some(split)) = (
+            kinds.last_mut().filter(|last| last.kind == kind && last.disaggregated),
+            split_score(&forecasts.iter().collect::<Vec<_>>(), noise_frac),
+        ) {
+            apart.levers.push(split);
+        }
     }
-    Scores { kinds, skipped, assumed: runs.assumed.clone(), row_count: runs.row_count }
+    Scores { noise, kinds, skipped, assumed: runs.assumed.clone(), row_count: runs.row_count }
+}
+
+/// Of runs with prefill and decode together: where they are apart, the tables do not say how many devices prefill.
+fn noise(rows: &[Observation]) -> Option<Noise> {
+    let rows: Vec<&Observation> = rows.iter().filter(|row| !row.disaggregated).collect();
+    let apart = |(one, other): (usize, usize)| (rows[one].tpot_s / rows[other].tpot_s).ln().abs();
+    let mut sizes: Vec<f64> = repeats(&rows).into_iter().map(apart).filter(|size| *size > 0.0).collect();
+    let pairs = sizes.len();
+    let p90_frac = quantile(&mut sizes, 0.9).filter(|_| pairs >= LEAST_REPEATS)?.exp_m1();
+    Some(Noise { pairs, p90_frac })
 }
 
 /// A row beside what a calibration without its model says.
@@ -143,7 +179,7 @@ fn forecasts<'a>(rows: impl Iterator<Item = &'a Observation>, skipped: &mut BTre
     forecasts
 }
 
-fn score(kind: Kind, disaggregated: bool, rows: &[&Forecast]) -> KindScore {
+fn score(kind: Kind, disaggregated: bool, rows: &[&Forecast], noise_frac: f64) -> KindScore {
     let tpot = |row: &&Forecast| Outcome {
         predicted: row.solution.tpot_s,
         measured: row.run.tpot_s,
@@ -168,7 +204,7 @@ fn score(kind: Kind, disaggregated: bool, rows: &[&Forecast]) -> KindScore {
         ttft: errors(&rows.iter().filter_map(ttft).collect::<Vec<_>>()),
         by_model: split(&|row| row.run.model.clone()),
         by_system: split(&|row| format!("{} {}", row.run.gpu, row.run.engine)),
-        levers: lever_scores(rows),
+        levers: lever_scores(rows, noise_frac),
     }
 }
 
@@ -193,40 +229,57 @@ fn errors(outcomes: &[Outcome]) -> Errors {
     }
 }
 
-fn lever_scores(rows: &[&Forecast]) -> Vec<LeverScore> {
+/// `noise_frac`: a larger measured move is one of the change.
+fn lever_scores(rows: &[&Forecast], noise_frac: f64) -> Vec<LeverScore> {
     let runs: Vec<&Observation> = rows.iter().map(|row| row.run).collect();
     let all = pairs(&runs);
-    let mut scores = Vec::new();
-    for lever in Lever::SCORED {
-        let (mut outcomes, mut right, mut stated, mut stated_right) = (Vec::new(), 0, 0, 0);
-        for pair in all.iter().filter(|pair| pair.lever == lever) {
-            let (before, after) = (rows[pair.before], rows[pair.after]);
-            let predicted = after.solution.tpot_s / before.solution.tpot_s;
-            let measured = after.run.tpot_s / before.run.tpot_s;
-            let range = after.calibration.levers.of(lever).around(predicted, 0.0);
-            let no_move = (measured - 1.0).abs() < NO_MOVE;
-            let sign_right = no_move || (predicted > 1.0) == (measured > 1.0);
-            right += usize::from(sign_right);
-            if !range.contains(1.0) {
-                stated += 1;
-                stated_right += usize::from(sign_right);
-            }
-            outcomes.push(Outcome { predicted, measured, covered: range.contains(measured) });
+    let of = |lever: &Lever| {
+        let own: Vec<&Pair> = all.iter().filter(|pair| pair.lever == *lever).collect();
+        ratio_score(*lever, rows, &own, noise_frac)
+    };
+    Lever::SCORED.iter().filter_map(of).collect()
+}
+
+/// Runs with prefill on other devices against those with it on the same.
+fn split_score(rows: &[&Forecast], noise_frac: f64) -> Option<LeverScore> {
+    let runs: Vec<&Observation> = rows.iter().map(|row| row.run).collect();
+    let found = splits(&runs);
+    ratio_score(Lever::Split, rows, &found.iter().collect::<Vec<_>>(), noise_frac)
+}
+
+/// How ratios of pairs came out; nothing without a pair.
+fn ratio_score(lever: Lever, rows: &[&Forecast], pairs: &[&Pair], noise_frac: f64) -> Option<LeverScore> {
+    let (mut outcomes, mut right, mut beyond, mut beyond_right, mut stated, mut stated_right) = (Vec::new(), 0, 0, 0, 0, 0);
+    for pair in pairs {
+        let (before, after) = (rows[pair.before], rows[pair.after]);
+        let predicted = after.solution.tpot_s / before.solution.tpot_s;
+        let measured = after.run.tpot_s / before.run.tpot_s;
+        let range = after.calibration.levers.of(lever).around(predicted, 0.0);
+        let no_move = (measured - 1.0).abs() < NO_MOVE;
+        let sign_right = no_move || (predicted > 1.0) == (measured > 1.0);
+        right += usize::from(sign_right);
+        if (measured - 1.0).abs() >= noise_frac {
+            beyond += 1;
+            beyond_right += usize::from(sign_right);
         }
-        if !outcomes.is_empty() {
-            let mut measured: Vec<f64> = outcomes.iter().map(|outcome| outcome.measured).collect();
-            scores.push(LeverScore {
-                lever,
-                pairs: outcomes.len(),
-                measured: quantile_or_nan(&mut measured, 0.5),
-                errors: errors(&outcomes),
-                sign_right_frac: share(right, outcomes.len()),
-                sign_stated_frac: share(stated, outcomes.len()),
-                stated_right_frac: share(stated_right, stated),
-            });
+        if !range.contains(1.0) {
+            stated += 1;
+            stated_right += usize::from(sign_right);
         }
+        outcomes.push(Outcome { predicted, measured, covered: range.contains(measured) });
     }
-    scores
+    let mut measured: Vec<f64> = outcomes.iter().map(|outcome| outcome.measured).collect();
+    (!outcomes.is_empty()).then(|| LeverScore {
+        lever,
+        pairs: outcomes.len(),
+        measured: quantile_or_nan(&mut measured, 0.5),
+        errors: errors(&outcomes),
+        sign_right_frac: share(right, outcomes.len()),
+        beyond_noise: beyond,
+        beyond_right_frac: share(beyond_right, beyond),
+        sign_stated_frac: share(stated, outcomes.len()),
+        stated_right_frac: share(stated_right, stated),
+    })
 }
 
 fn share(part: usize, whole: usize) -> f64 {

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use expect_test::expect;
+use expect_test::{expect, expect_file};
 use model::calibration::{Lever, Observation, Origin, Stored, StoredKind, calibrate};
 use model::concurrency::{LinearLatency, Point};
-use model::evaluation::{Errors, KindScore, LeverScore, Scores, evaluate, read, text};
+use model::evaluation::{Errors, KindScore, LeverScore, Scores, evaluate, markdown, read, text};
 use model::models::Kind;
 
 /// The dense rows that ship with the tests, in the columns of the published table.
@@ -148,7 +148,20 @@ fn the_whole_published_table() {
     let Some(table) = whole_table() else { return };
     let runs = read(&table).unwrap();
     let scores = evaluate(&runs);
+    // `docs/validation.md` shows these figures.
+    expect_file!["data/scores.md"].assert_eq(&markdown(&scores));
     dense_keeps(of(&scores, Kind::Dense));
+    at_most(&of(&scores, Kind::Dense).tpot, 0.095, 0.30, "TPOT of dense models left out");
+    let beyond = |which| lever(of(&scores, Kind::Dense), which).beyond_right_frac;
+    for which in [Lever::Concurrency, Lever::Tensor, Lever::Precision, Lever::Prompt] {
+        assert!(beyond(which) >= 0.95, "{which:?}: directions beyond noise {}", beyond(which));
+    }
+    // What a decoding replica gains when prompts are computed elsewhere.
+    let apart = scores.kinds.iter().find(|score| score.kind == Kind::Latent && score.disaggregated).unwrap();
+    let split = lever(apart, Lever::Split);
+    assert!(split.pairs >= 20 && split.sign_right_frac >= 0.95 && split.errors.median_frac <= 0.15, "{split:?}");
+    // Missed: fewer prompts per token and longer contexts nearly cancel, and measured moves follow neither.
+    assert!((0.90..0.95).contains(&beyond(Lever::Output)), "{}", beyond(Lever::Output));
     at_most(&of(&scores, Kind::Experts).tpot, 0.18, 0.38, "TPOT of mixtures left out");
     at_most(&of(&scores, Kind::Latent).tpot, 0.28, 0.70, "TPOT of latent attention left out");
     for score in &scores.kinds {

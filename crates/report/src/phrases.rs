@@ -182,7 +182,7 @@ pub(crate) struct Predicted {
     pub(crate) label: String,
     /// Value now; empty when not measured.
     pub(crate) from: String,
-    /// Interval or direction after.
+    /// Best figure with its interval, the interval alone, or the direction after.
     pub(crate) to: String,
 }
 
@@ -195,7 +195,10 @@ pub(crate) fn predicted(prediction: &Prediction) -> Predicted {
         (None, Direction::Up, _) => "rises".to_owned(),
         (None, Direction::Unchanged, _) => "unchanged".to_owned(),
         (Some(_), Direction::Up, Some([_, high])) if moved.from.is_none() => format!("up to {}", figures::upper(high, &prediction.unit)),
-        (Some(to), _, _) => to.clone(),
+        (Some(to), _, _) => match prediction.from.zip(prediction.expected) {
+            Some((from, expected)) => format!("{} ({to})", figures::quantity(from * expected.mid, &prediction.unit)),
+            None => to.clone(),
+        },
     };
     Predicted { label: clean::name(label, NAME_LIMIT), from: moved.from.unwrap_or_default(), to }
 }

@@ -11,6 +11,20 @@ use toml::Table;
 use super::NOTICE;
 use crate::cases::{self, Case};
 
+/// What no pair of runs could hold a prediction against.
+const UNMEASURED: &str = "
+## Levers without a measured pair
+
+Nothing measured stands behind two levers; their figures are what the bytes and the scheduler say.
+
+- `kv_cache_dtype`: no two runs, recorded or published, differ in the format of the cache alone. Tests hold that half the bytes
+  are twice the room and a shorter step, not a measured time.
+- `disaggregate`: no two runs under one load differ in it. Of published runs 22 pairs have the same decoding replica with prefill
+  on other devices and on the same; the model of the hardware says what that does to its time per token (12 % off in the
+  median, direction right in all; `docs/validation.md`, *prefill apart*). First tokens, the link and the balance of the
+  two pools are simulated and were never held against a run.
+";
+
 /// One line of the list.
 struct Pair<'t> {
     before: &'t str,
@@ -53,6 +67,7 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
         }
     }
     page.push_str(&summary(&all));
+    page.push_str(UNMEASURED);
     Ok(page)
 }
 

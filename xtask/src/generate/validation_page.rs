@@ -38,6 +38,7 @@ pub(super) fn render(root: &Path) -> anyhow::Result<String> {
     let count = |expected: &str| cases.iter().filter(|case| case.expected == expected).count();
     writeln!(page, "\n{} cases must be called healthy, {} must be called undecided.", count("healthy"), count("insufficient"))?;
     page.push_str(&super::samples::section(root)?);
+    page.push_str(&super::measured_runs::section(root)?);
     Ok(page)
 }
 

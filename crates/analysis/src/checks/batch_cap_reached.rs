@@ -6,6 +6,7 @@ use crate::advice::setting_change;
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
 use crate::contract::{Change, Direction, Hypothesis, Quantity};
+use crate::foretell::foretell;
 use crate::gates::{Gate, KV_NEAR_FULL, at_cap};
 use crate::phase::Phase;
 use crate::predict::Movement;
@@ -229,6 +230,7 @@ fn shown_by(situation: &Situation<'_>, shown: &shown::MoreSeats) -> Found {
     let claim = Claim { phase: Phase::Queue, what: Extent::Fraction { lo: 0.5, mid: 0.9, hi: 1.0 }, basis: Basis::Typed };
     let mut change = hypothesis(situation, shown.cap, None);
     change.change.to = count(shown.more);
+    change.change.lever = crate::whatif::setting_of("max_num_seqs", &count(shown.more));
     change.change.instruction = format!("{} {}", change.change.flag, count(shown.more));
     Found {
         summary: why.clone(),
@@ -254,24 +256,28 @@ fn hypothesis(situation: &Situation<'_>, cap: f64, seats: Option<Seats>) -> Hypo
     // A baseline that ran well with more seats says how many are enough.
     let proven = situation.baseline.as_ref().and_then(|baseline| baseline.load.seats).filter(|&seats| seats > cap);
     let to = proven.unwrap_or(to);
-    let throughput = seats.map_or_else(String::new, |seats| throughput(situation, &seats));
     let change = Change { from: count(cap), from_source: seats_origin(situation), ..setting_change(situation, "max_num_seqs", &count(to)) };
-    Hypothesis {
+    let mut hypothesis = Hypothesis {
         id: String::new(),
         rollback: format!("{} {}", change.flag, count(cap)),
+        throughput: throughput(situation, &change.lever, seats.as_ref()),
         change,
         risk: "more sequences per step: time per token rises by the step law; KV may fill and preempt".into(),
-        undo_if: undo_if(situation, seats.as_ref()),
+        undo_if: String::new(),
         predictions: predictions(situation, cap, to, seats.as_ref()),
-        throughput,
-    }
+    };
+    foretell(situation, &mut hypothesis);
+    hypothesis.undo_if = undo_if(&hypothesis);
+    hypothesis
 }
 
 /// What the change does to throughput: nothing while arrivals are below the present ceiling, else it follows them.
-fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
+fn throughput(situation: &Situation<'_>, lever: &str, seats: Option<&Seats>) -> String {
     let engines = situation.load.engines();
     let arrivals = situation.load.arrivals_per_s.unwrap_or_default();
-    let (mut now, mut then) = (seats.ceiling_now * engines, seats.ceiling_then * engines);
+    let simulated = situation.foretold.ask(lever).ok().and_then(|told| told.ceilings());
+    let by_law = || seats.map(|seats| (seats.ceiling_now * engines, seats.ceiling_then * engines));
+    let Some((mut now, mut then)) = simulated.filter(|_| seats.is_some()).or_else(by_law) else { return String::new() };
     // At its cap the server has shown its ceiling; the law gives the ratio.
     if let Some(served) = situation.load.finished_per_s.filter(|&served| arrivals > served && now > 0.0) {
         (now, then) = (served, served * then / now);
@@ -284,10 +290,10 @@ fn throughput(situation: &Situation<'_>, seats: &Seats) -> String {
     }
 }
 
-fn undo_if(situation: &Situation<'_>, seats: Option<&Seats>) -> String {
-    let limit = seats.and_then(|seats| tpot_interval(situation, seats.to)).map(|(_, hi)| hi);
-    match limit {
-        Some(limit) => format!("preemptions move or TPOT mean passes {}", seconds(limit)),
+fn undo_if(hypothesis: &Hypothesis) -> String {
+    let guard = hypothesis.predictions.iter().find(|prediction| prediction.guard && prediction.signal == "server.tpot.mean");
+    match guard.and_then(|guard| guard.to) {
+        Some([_, limit]) => format!("preemptions move or TPOT mean passes {}", seconds(limit)),
         None => "preemptions move or TPOT grows faster than throughput".into(),
     }
 }

@@ -220,23 +220,20 @@ fn raise(situation: &Situation<'_>, limit: f64, wait_s: f64) -> Hypothesis {
     } else {
         first = first.refused("no wait was measured");
     }
-    Advice::outside(
-        "connection pool",
-        &count(limit),
-        &count(offered.max(2.0 * limit)),
-        "raise the connection limit of the client or router",
-    )
-    .needs("reload")
-    .risk("the engine takes the whole load: its own queue and time per token grow", "waiting inside the engine grows without end")
-    .expect(first.build())
-    .expect(
-        Movement::new("engine.running.max", "running", "request", Direction::Up, Some(limit))
-            .guard()
-            .to(1.05 * limit, offered.max(2.0 * limit), "from the limit up to what is offered")
-            .build(),
-    )
-    .throughput("rises until the engine is at its own limit")
-    .build()
+    let to = count(offered.max(2.0 * limit));
+    Advice::outside("connection pool", &count(limit), &to, "raise the connection limit of the client or router")
+        .lever(crate::whatif::setting_of("connection_cap", &to))
+        .needs("reload")
+        .risk("the engine takes the whole load: its own queue and time per token grow", "waiting inside the engine grows without end")
+        .expect(first.build())
+        .expect(
+            Movement::new("engine.running.max", "running", "request", Direction::Up, Some(limit))
+                .guard()
+                .to(1.05 * limit, offered.max(2.0 * limit), "from the limit up to what is offered")
+                .build(),
+        )
+        .throughput("rises until the engine is at its own limit")
+        .build()
 }
 
 /// Nothing stands still; whether load is held outside only the client's side knows.

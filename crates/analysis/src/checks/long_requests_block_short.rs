@@ -214,7 +214,7 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, wait_s: Option<f6
         }
         None => first.refused("short requests to their unqueued value, long ones later: direction of the short ones only"),
     };
-    let hypothesis = remedy::setting(situation, "long_prefill_token_threshold", "1024")
+    let hypothesis = remedy::setting(situation, "long_prefill_token_threshold", threshold(situation))
         .saying("limit what one long prompt takes of a step, give short requests priority, or send long ones to a pool of their own")
         .moves(first)
         .guards(throughput_stays(situation))
@@ -229,6 +229,24 @@ fn found(situation: &Situation<'_>, why: &str, rows: Vec<Row>, wait_s: Option<f6
         ..Found::default()
     }
 }
+
+/// Most tokens of one prompt in a step: the largest of a few that by the simulation of the run bring the first token sooner. A
+/// number above half of the token budget would leave too little for others; without a simulation half of it, at most 1,024.
+fn threshold(situation: &Situation<'_>) -> String {
+    let budget = situation.evidence.settings.number("config.max_num_batched_tokens").unwrap_or(f64::INFINITY);
+    let tried = THRESHOLDS.iter().filter(|tokens| 2.0 * **tokens <= budget);
+    let helps = |tokens: &&f64| {
+        let told = situation.foretold.ask(&format!("long_prefill_token_threshold={tokens:.0}"));
+        told.is_ok_and(|told| told.ratio("ttft.mean").is_ok_and(|ratio| ratio.mid <= HELPS))
+    };
+    let chosen = tried.clone().find(helps).or_else(|| tried.clone().next());
+    format!("{:.0}", chosen.copied().unwrap_or(THRESHOLDS[THRESHOLDS.len() - 1]))
+}
+
+/// Thresholds that are tried, tokens.
+const THRESHOLDS: [f64; 5] = [1024.0, 512.0, 256.0, 128.0, 64.0];
+/// A first token that comes at this share of its time comes sooner by more than two runs differ.
+const HELPS: f64 = 0.9;
 
 fn from_figures(situation: &Situation<'_>) -> Answer {
     let evidence = situation.evidence;

@@ -310,6 +310,7 @@ fn hypothesis(situation: &Situation<'_>, bound: &Bound, obtained: f64, skipped_s
     let timeline = situation.evidence.has_timeline();
     let remedy = if timeline { remedy.moves(first).guards(hits) } else { remedy.moves(hits).guards(first) };
     remedy
+        .lever(format!("prefix_reuse={:.3}", bound.share.clamp(0.0, 0.99)))
         .guards(token_time_stays(situation))
         .risk("cached blocks stay in memory until they are evicted", "hits stay where they are")
         .build()

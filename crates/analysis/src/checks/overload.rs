@@ -202,6 +202,7 @@ fn hypothesis(situation: &Situation<'_>, rho: Option<f64>, served: f64, arrivals
             reload_s: None,
             valid_for: String::new(),
             instruction: format!("{} replicas instead of {}, or admit less", count(to), count(now)),
+            lever: crate::whatif::setting_of("replicas", &count(to)),
         },
         risk: "money; each replica has a prefix cache of its own".into(),
         rollback: "remove them".into(),

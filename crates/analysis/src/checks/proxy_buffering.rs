@@ -176,6 +176,7 @@ fn assemble(
                 reload_s: None,
                 valid_for: String::new(),
                 instruction: "turn response buffering off for this route (nginx: proxy_buffering off;)".into(),
+                lever: "proxy_buffering=off".into(),
             },
             risk: "the proxy passes small pieces on: more packets, a slow reader holds an upstream connection".into(),
             rollback: "turn it on again".into(),

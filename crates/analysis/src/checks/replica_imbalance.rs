@@ -3,7 +3,7 @@
 use crate::change::{claims_on, cost_of, hypothesis, of_action};
 use crate::check::{Answer, Found, check, clear, figure};
 use crate::claims::{Basis, Claim};
-use crate::contract::{Direction, Evidence as Row, Hypothesis, Prediction};
+use crate::contract::{Change, Direction, Evidence as Row, Hypothesis, Prediction};
 use crate::evidence::{Engine, EngineId, Series};
 use crate::members::Members;
 use crate::phase::Phase;
@@ -299,14 +299,15 @@ fn remedy(situation: &Situation<'_>, cost_s: f64) -> Vec<Hypothesis> {
 }
 
 fn shares_evenly(prediction: Prediction) -> Vec<Hypothesis> {
+    let change = of_action(
+        "routing policy",
+        "now",
+        "fewest requests in flight",
+        "reload",
+        "route by requests in flight (or waiting) per replica, with equal weights for equal devices",
+    );
     hypothesis(
-        of_action(
-            "routing policy",
-            "now",
-            "fewest requests in flight",
-            "reload",
-            "route by requests in flight (or waiting) per replica, with equal weights for equal devices",
-        ),
+        Change { lever: "routing=least_requests".into(), ..change },
         "requests leave the replica that holds their prefix",
         "the emptiest replica becomes the fullest",
         vec![prediction],

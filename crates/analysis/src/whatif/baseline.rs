@@ -1,20 +1,23 @@
 //! The run as it was: its requests, its settings, its measured figures, and engines that repeat it.
 
+use capture::issues::PROFILE_SKIPPED;
 use capture::{Capture, Subject};
 use model::deployment::Deployment;
 use model::memory::Dtype;
 use model::speculation::acceptance_of;
 use model::step_law::StepLaw;
-use simulate::config::{EngineConfig, Load as LoopKind, Routing, Speculation, SystemConfig, Topology};
+use simulate::config::{EngineConfig, Routing, Speculation, SystemConfig, Topology};
 use simulate::cost::LinearCost;
-use simulate::outcome::Spread;
 use simulate::workload::{Arrivals, Generator, Lengths};
 use simulate::{Request, Workload};
 
 use super::Refusal;
 use super::figures::{Figures, Metric};
 use super::fit::{Target, fit};
+use super::measured::Measured;
+use super::refused::is_unlike;
 use super::scenario::{Run, Scenario};
+use super::surroundings::{is_buffered, surround};
 use crate::account::ServerMeans;
 use crate::evidence::{Evidence, RequestRow};
 use crate::gates::Gates;
@@ -22,17 +25,11 @@ use crate::law::{Law, ridge};
 use crate::load::Load;
 
 /// Fewest request rows from which a workload is taken as recorded.
-const MIN_ROWS: usize = 10;
-/// Fewest requests from which a 99th percentile is taken.
-const MIN_TAIL_ROWS: u64 = 100;
+pub(super) const MIN_ROWS: usize = 10;
 /// Requests made up where neither rows nor a number of them are recorded.
 const MADE_REQUESTS: usize = 1_000;
-/// Most requests made up.
-const MOST_MADE: usize = 50_000;
-/// Fewest users told from a few requests that happen to overlap.
-const MIN_USERS: usize = 4;
-/// Longest pause of a user that is believed.
-const LONGEST_PAUSE_NS: i64 = 60_000_000_000;
+/// Most requests made up or replayed: 36 simulations of so many take half a second.
+const MOST_REQUESTS: usize = 20_000;
 /// Seats where no setting tells them, as recent vLLM on large devices.
 const UNTOLD_SEATS: u32 = 1024;
 /// Token budget where no setting tells it, as recent vLLM on large devices.
@@ -45,76 +42,40 @@ const MANY_BLOCKS: u32 = 4_000_000;
 pub(super) struct Baseline {
     /// The same system with the step laws that fit the run: at one end of what is known, the best, at the other.
     pub(super) scenarios: Vec<Scenario>,
+    /// Each of them simulated as it was.
+    pub(super) simulated: Vec<Figures>,
     pub(super) measured: Measured,
     /// What was read off the capture, a sentence each.
     pub(super) told: Vec<String>,
-}
-
-/// Measured figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measured {
-    values: [Option<f64>; Metric::ALL.len()],
-}
-
-impl Measured {
-    pub(super) fn get(&self, metric: Metric) -> Option<f64> {
-        self.values[metric as usize]
-    }
-
-    fn read(evidence: &Evidence, load: &Load) -> Self {
-        let rows: Vec<&RequestRow> = evidence.client.iter().filter(|row| row.ok && row.t_done_ns.is_some()).collect();
-        let from = |row: &RequestRow| row.t_intended_ns.unwrap_or(row.t_sent_ns);
-        let all = |of: &dyn Fn(&RequestRow) -> Option<i64>| Spread::of(rows.iter().filter_map(|row| of(row)).map(|ns| ns as f64).collect());
-        let ttft = all(&|row| Some(row.t_first_ns? - from(row)));
-        let e2e = all(&|row| Some(row.t_done_ns? - from(row)));
-        let tpot = Spread::of(rows.iter().filter_map(|row| tpot_ns(row)).collect());
-        let tokens: i64 = rows.iter().filter_map(|row| row.tokens_out).sum();
-        let span_s = rows.iter().map(|row| from(row)).min().zip(rows.iter().filter_map(|row| row.t_done_ns).max());
-        let rate =
-            span_s.map(|(first, last)| tokens as f64 / ((last - first) as f64 * 1e-9)).filter(|rate| rate.is_finite() && *rate > 0.0);
-        let typical = |name: &str| evidence.figures.typical(name);
-        let server = ServerMeans::read(evidence);
-        let some = |spread: &Spread| (spread.count >= MIN_ROWS as u64 && spread.mean_ns > 0.0).then_some(spread.mean_ns * 1e-9);
-        let tail = |spread: &Spread| (spread.count >= MIN_TAIL_ROWS).then_some(spread.p99_ns * 1e-9);
-        let served = load.finished_per_s.zip(load.output_tokens).map(|(requests, tokens)| requests * tokens);
-        Self {
-            values: [
-                some(&ttft).or_else(|| typical("client.ttft")).or(server.as_ref().map(|means| means.ttft_s)),
-                tail(&ttft),
-                some(&tpot).or_else(|| typical("client.tpot")).or_else(|| evidence.mean("server.tpot")),
-                some(&e2e).or_else(|| typical("client.e2e")).or(server.as_ref().map(|means| means.e2e_s)),
-                tail(&e2e),
-                rate.or_else(|| typical("client.throughput.output")).or(served),
-            ],
-        }
-    }
-}
-
-/// Time per output token after the first, nanoseconds.
-fn tpot_ns(row: &RequestRow) -> Option<f64> {
-    let tokens = row.tokens_out.filter(|tokens| *tokens > 1)?;
-    Some((row.t_done_ns? - row.t_first_ns?) as f64 / (tokens - 1) as f64)
+    /// Where the step law is from; nothing where it is only bounded.
+    pub(super) law_from: Option<String>,
 }
 
 impl Baseline {
     pub(super) fn read(capture: &Capture, run_idx: u32) -> Result<Self, Refusal> {
-        let evidence = Evidence::read(capture, run_idx);
-        let subject = &capture.manifest.subject;
-        let gates = Gates::read(&evidence);
-        let load = Load::read(&evidence, &gates);
-        let measured = Measured::read(&evidence, &load);
+        let mut baseline = Self::of(&capture.manifest.subject, &Evidence::read_requests(capture, run_idx))?;
+        let unused = unused(capture);
+        baseline.scenarios.iter_mut().for_each(|scenario| scenario.warnings.extend(unused.clone()));
+        Ok(baseline)
+    }
+
+    /// The baseline of an arm that was read already.
+    pub(super) fn of(subject: &Subject, evidence: &Evidence) -> Result<Self, Refusal> {
+        let gates = Gates::read(evidence);
+        let load = Load::read(evidence, &gates);
+        let measured = Measured::read(evidence, &load);
         let mut notes = Notes::default();
-        let workload = workload(&evidence, &load, &mut notes)?;
-        let system = system(&evidence, &load, &workload, &mut notes);
+        let workload = workload(evidence, &load, &mut notes)?;
+        let system = system(evidence, &load, &workload, &mut notes);
         let run = Run {
-            reused_frac: reused(&evidence).unwrap_or(0.0),
+            reused_frac: reused(evidence).unwrap_or(0.0),
             reusable_frac: evidence.figures.anywhere("kv.prefix_reusable"),
             arrivals_per_s: load.arrivals_per_s.unwrap_or(0.0),
             batch: (load.running_mean / load.engines()).max(1.0),
             kv_tokens: load.kv_capacity_tokens,
-            prefix_caching: evidence.settings.flag("config.prefix_caching").unwrap_or(true),
+            prefix_caching: evidence.settings.flag("config.prefix_caching").or(reused(evidence).filter(|share| *share > 0.0).map(|_| true)),
         };
-        let laws = laws(subject, &evidence, &load, run.batch, &mut notes);
+        let laws = laws(subject, evidence, &load, run.batch, &mut notes);
         if laws.is_empty() {
             return Err(Refusal::NoBaseline {
                 missing: "neither a time per token nor steps tell what a step costs".into(),
@@ -126,42 +87,82 @@ impl Baseline {
             system,
             workload,
             cost: LinearCost::default(),
-            deployment: deployment(capture, &evidence, &load),
+            deployment: deployment(subject, evidence, &load),
             run,
             assumed: notes.assumed,
             warnings: Vec::new(),
             unknowable: Vec::new(),
             device_width: 1.0,
         };
-        let target = target(&evidence, &measured);
+        let target = target(evidence, &measured);
         let scenarios: Result<Vec<Scenario>, Refusal> =
             laws.iter().map(|law| Ok(Scenario { cost: fit(&base, law, target)?, ..base.clone() })).collect();
-        Ok(Self { scenarios: scenarios?, measured, told: notes.told })
+        let scenarios = scenarios?;
+        let simulated: Result<Vec<Figures>, Refusal> = scenarios.iter().map(Figures::simulate).collect();
+        Ok(Self { scenarios, simulated: simulated?, measured, told: notes.told, law_from: notes.law_from })
+    }
+
+    /// The same with the best step law alone.
+    pub(super) fn best(&self) -> Self {
+        let at = self.scenarios.len() / 2;
+        Self { scenarios: vec![self.scenarios[at].clone()], simulated: vec![self.simulated[at]], ..self.clone() }
     }
 
     /// What one arm measured, without anything to simulate.
     pub(super) fn measured(capture: &Capture, run_idx: u32) -> Measured {
-        let evidence = Evidence::read(capture, run_idx);
+        let evidence = Evidence::read_requests(capture, run_idx);
         Measured::read(&evidence, &Load::read(&evidence, &Gates::read(&evidence)))
     }
 
     /// True when at least one time was measured.
     pub(super) fn is_measured(&self) -> bool {
-        self.measured.values.iter().any(Option::is_some)
+        Metric::ALL.into_iter().any(|metric| self.measured.get(metric).is_some())
     }
 
     /// Simulated over measured, by figure.
     pub(super) fn fidelity(&self, simulated: &Figures) -> Vec<(String, f64)> {
-        let measured = |metric: Metric| self.measured.get(metric).filter(|value| *value > 0.0);
-        let means = Metric::ALL.into_iter().filter(|metric| !matches!(metric, Metric::TtftP99 | Metric::E2eP99));
-        means.filter_map(|metric| Some((metric.name().to_string(), simulated.get(metric) / measured(metric)?))).collect()
+        let means = Metric::ALL.into_iter().filter(|metric| !metric.is_tail());
+        means.filter_map(|metric| Some((metric.name().to_string(), self.fidelity_of(metric, simulated)?))).collect()
+    }
+
+    /// Simulated over measured of one figure, where it was measured.
+    fn fidelity_of(&self, metric: Metric, simulated: &Figures) -> Option<f64> {
+        self.measured.get(metric).filter(|value| *value > 0.0).map(|value| simulated.get(metric) / value)
+    }
+
+    /// What vouches for a figure: how its mean is repeated, and where that was not measured the worst of those that were.
+    pub(super) fn vouched(&self, metric: Metric, simulated: &Figures) -> Option<f64> {
+        let worst = || {
+            let known = Metric::ALL.into_iter().filter(|metric| !metric.is_tail() && simulated.get(*metric) > 0.0);
+            known.filter_map(|metric| self.fidelity_of(metric, simulated)).max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
+        };
+        self.fidelity_of(metric.mean(), simulated).or_else(worst)
+    }
+
+    /// True when rates of the simulated run stand for those of the measured one.
+    pub(super) fn repeats_rates(&self) -> bool {
+        let middle = &self.simulated[self.simulated.len() / 2];
+        let figures = [Metric::OutputThroughput, Metric::TpotMean].into_iter().filter(|metric| middle.get(*metric) > 0.0);
+        figures.filter_map(|metric| self.vouched(metric, middle)).all(|ratio| !is_unlike(ratio))
     }
 }
 
 #[derive(Default)]
-struct Notes {
-    told: Vec<String>,
+pub(super) struct Notes {
+    pub(super) told: Vec<String>,
+    law_from: Option<String>,
     assumed: Vec<String>,
+}
+
+/// What of the capture says nothing here, where there is any.
+fn unused(capture: &Capture) -> Option<String> {
+    let skipped = capture.tables.issues.rows().filter(|issue| capture.text(issue.code) == PROFILE_SKIPPED).count();
+    let events = capture.tables.device_events.device.len();
+    match (skipped, events) {
+        (0, 0) => None,
+        (0, events) => Some(format!("{events} events of a profiler in the capture are not used: requests, settings and metrics are")),
+        (files, _) => Some(format!("{files} timelines of a profiler were left out unread: requests, settings and metrics are used")),
+    }
 }
 
 /// Step laws that fit the run: at one end of what is known, the best, at the other.
@@ -175,6 +176,7 @@ fn laws(subject: &Subject, evidence: &Evidence, load: &Load, batch: f64, notes: 
     };
     if let Some((law, from)) = known {
         notes.told.push(format!("step law from {from}"));
+        notes.law_from = Some(from.into());
         return [-1.0, 0.0, 1.0].map(|sign| slope_moved(&law, sign, batch)).to_vec();
     }
     notes.assumed.push(format!("between the step laws that fit the run: {}", law.from()));
@@ -211,8 +213,9 @@ fn workload(evidence: &Evidence, load: &Load, notes: &mut Notes) -> Result<Workl
             })
             .collect();
         if let Some(requests) = requests {
-            notes.told.push(format!("{} requests at the times and lengths recorded", requests.len()));
-            return Ok(Workload::new(requests));
+            let part = if requests.len() > MOST_REQUESTS { format!("the first {MOST_REQUESTS} of ") } else { String::new() };
+            notes.told.push(format!("{part}{} requests at the times and lengths recorded", requests.len()));
+            return Ok(Workload::new(requests).first(MOST_REQUESTS));
         }
     }
     let (Some(per_s), Some(prompt), Some(output)) = (load.arrivals_per_s, load.prompt_tokens, load.output_tokens) else {
@@ -226,7 +229,7 @@ fn workload(evidence: &Evidence, load: &Load, notes: &mut Notes) -> Result<Workl
     let lengths = |mean: f64| Lengths::LogNormal { median: mean / 1.197, sigma: 0.6, most: (mean * 8.0).min(1e6) as u32 };
     let arrivals = Arrivals::Poisson { per_s };
     // As many as the run finished: a queue that grows is as long as the run.
-    let count = if load.finished >= 1.0 { (load.finished as usize).clamp(MIN_ROWS, MOST_MADE) } else { MADE_REQUESTS };
+    let count = if load.finished >= 1.0 { (load.finished as usize).clamp(MIN_ROWS, MOST_REQUESTS) } else { MADE_REQUESTS };
     Ok(Generator { count, arrivals, prompts: lengths(prompt), outputs: lengths(output), prefix: None, seed: 1 }.generate())
 }
 
@@ -316,77 +319,6 @@ fn drafts(evidence: &Evidence) -> Option<Speculation> {
     Some(Speculation { acceptance, draft_step_ns: 0, draft_seq_ns: 0 })
 }
 
-/// What stands before and behind the engine, as far as the rows show it.
-fn surround(system: &mut SystemConfig, evidence: &Evidence, workload: &Workload, notes: &mut Notes) {
-    if let Some((users, think_ns)) = closed_users(&evidence.client) {
-        system.load = LoopKind::Closed { users, think_ns };
-        notes.told.push(format!("a closed loop of {users} users"));
-    }
-    if let Some(cap) = connection_cap(&evidence.client) {
-        system.front.connection_cap = Some(cap);
-        notes.told.push(format!("never more than {cap} connections"));
-    }
-    if is_buffered(evidence) {
-        system.delivery.buffering_proxy = true;
-        notes.told.push("streams are held until they are complete".into());
-    }
-    if let Some(means) = ServerMeans::read(evidence).filter(|_| !workload.requests().is_empty()) {
-        system.front.gateway_ns = (means.api_s() * 1e9).min(60e9) as i64;
-    }
-}
-
-/// Users of a closed loop and their pause: requests come only when another has ended, so that the number in flight stands.
-fn closed_users(rows: &[RequestRow]) -> Option<(u32, i64)> {
-    let mut ends: Vec<i64> = rows.iter().filter_map(|row| row.t_done_ns).collect();
-    let mut starts: Vec<i64> = rows.iter().map(|row| row.t_intended_ns.unwrap_or(row.t_sent_ns)).collect();
-    ends.sort_unstable();
-    starts.sort_unstable();
-    let ended_by = |t: i64| ends.partition_point(|end| *end <= t);
-    let in_flight: Vec<usize> = starts.iter().enumerate().map(|(at, start)| at + 1 - ended_by(*start).min(at)).collect();
-    let users = in_flight.iter().copied().max()?;
-    let later = in_flight.get(users..)?;
-    let full = later.iter().filter(|count| **count == users).count();
-    let (fewest, sum) = (later.iter().copied().min()?, later.iter().sum::<usize>());
-    // An open load passes any number now and then; users stand at theirs again and again, and are never far below it.
-    let stands = full * 10 >= later.len() && fewest * 5 >= users * 3 && sum * 20 >= later.len() * users * 17;
-    if users < MIN_USERS || later.len() < MIN_ROWS || !stands {
-        return None;
-    }
-    let mut pauses: Vec<i64> = starts[users..].iter().filter_map(|start| Some(start - ends[ended_by(*start).checked_sub(1)?])).collect();
-    pauses.sort_unstable();
-    Some((users as u32, pauses.get(pauses.len() / 2).copied().unwrap_or(0).clamp(0, LONGEST_PAUSE_NS)))
-}
-
-/// Most connections in use, where requests wait for one.
-fn connection_cap(rows: &[RequestRow]) -> Option<u32> {
-    let held: Vec<(i64, i64)> = rows.iter().filter_map(|row| Some((row.t_connected_ns?, row.t_done_ns?))).collect();
-    let waits: f64 = rows.iter().filter_map(RequestRow::connection_wait_ns).map(|ns| ns as f64).sum();
-    let whole: f64 = rows.iter().filter_map(RequestRow::e2e_ns).map(|ns| ns as f64).sum();
-    if held.len() < MIN_ROWS || waits < 0.1 * whole {
-        return None;
-    }
-    let mut edges: Vec<(i64, i32)> = held.iter().flat_map(|(from, to)| [(*from, 1), (*to, -1)]).collect();
-    edges.sort_unstable();
-    let mut open = 0;
-    edges
-        .iter()
-        .map(|(_, step)| {
-            open += step;
-            open
-        })
-        .max()
-        .filter(|most| *most > 0)
-        .map(|most| most as u32)
-}
-
-/// True when the client sees the whole answer at once and the engine did not make it at once.
-fn is_buffered(evidence: &Evidence) -> bool {
-    let Some(server) = ServerMeans::read(evidence) else { return false };
-    let rows = evidence.client.iter().filter(|row| row.ok);
-    let streams = Spread::of(rows.filter_map(|row| Some((row.t_done_ns? - row.t_first_ns?) as f64)).collect());
-    streams.count >= MIN_ROWS as u64 && server.decode_s > 0.0 && streams.mean_ns * 1e-9 < 0.1 * server.decode_s
-}
-
 /// Measured times of the engine itself: its own, else the client's.
 fn target(evidence: &Evidence, measured: &Measured) -> Target {
     let server = ServerMeans::read(evidence);
@@ -415,8 +347,7 @@ fn guessed(evidence: &Evidence, load: &Load, slope: f64) -> Option<StepLaw> {
 }
 
 /// Model and device from the tables, with the settings of the run.
-fn deployment(capture: &Capture, evidence: &Evidence, load: &Load) -> Option<Deployment<'static>> {
-    let subject = &capture.manifest.subject;
+fn deployment(subject: &Subject, evidence: &Evidence, load: &Load) -> Option<Deployment<'static>> {
     let whole = |key: &str| evidence.settings.number(key).filter(|ranks| (1.0..=1024.0).contains(ranks)).map_or(1, |ranks| ranks as u32);
     let weights = evidence.settings.weight_format().unwrap_or(Dtype::Bf16);
     let mut deployment = Deployment::new(model::models::find(&subject.model)?, model::hardware::find(&subject.device)?, weights);

@@ -33,6 +33,12 @@ pub struct Lever {
     apply: fn(&mut Scenario, &str) -> Result<Found, Wrong>,
 }
 
+impl Lever {
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
 /// The value before, and where it is from.
 type Found = (String, &'static str);
 
@@ -75,13 +81,21 @@ pub fn all() -> &'static [Lever] {
     ALL
 }
 
+/// The setting of an engine (`speculative_tokens`) as a lever is set (`num_speculative_tokens=0`); empty where none has this name
+/// or where the value is words. Separators of thousands are left out.
+pub fn setting_of(key: &str, value: &str) -> String {
+    let value = value.replace(',', "");
+    let is_plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-'));
+    all().iter().find(|lever| is_plain && lever.is_called(key)).map_or_else(String::new, |lever| format!("{}={value}", lever.name))
+}
+
 /// Applies settings to a copy.
 pub(super) fn apply(scenario: &Scenario, sets: &[(String, String)]) -> Result<(Scenario, Vec<Set>), Refusal> {
     let mut changed = scenario.clone();
     let mut made = Vec::with_capacity(sets.len());
     for (key, value) in sets {
         let plain = key.trim_start_matches('-').replace('-', "_");
-        let lever = all().iter().find(|lever| lever.name == plain || lever.aliases.contains(&plain.as_str()));
+        let lever = all().iter().find(|lever| lever.is_called(&plain));
         let lever = lever.ok_or_else(|| Refusal::UnknownLever {
             key: key.clone(),
             known: all().iter().map(|lever| lever.name).collect::<Vec<_>>().join(", "),

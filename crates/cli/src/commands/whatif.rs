@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     if args.sets.is_empty() && args.search.is_none() {
         bail!("nothing to change: name it with --set lever=value, or see --levers");
     }
-    let mut capture = evidence::read(&args.inputs, args.pace)?;
+    let mut capture = evidence::read_requests(&args.inputs, args.pace)?;
     let subject = &mut capture.manifest.subject;
     if let Some(model) = &args.model {
         model::models::find(model).with_context(|| format!("no model `{model}` in the table"))?;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use analysis::whatif::WhatIf;
+use analysis::contract::Report;
+use analysis::foretell::figure_of;
+use analysis::whatif::{Range, WhatIf};
 use serde_json::Value;
 
 use crate::{cases, program};
@@ -89,6 +91,9 @@ fn what_cannot_be_known_or_read_is_refused_in_words() {
     assert_eq!(run.code, 3, "{run:?}");
     let refusal: Value = serde_json::from_str(&run.stdout).unwrap();
     assert!(refusal["refused"].as_str().unwrap().contains("how much of the prompts repeats was not recorded"), "{refusal}");
+    // Nor is a setting that nobody named taken to be on, which would make no change a certainty.
+    let run = predict(&cases::artifacts("launch_bound_steps/eager_behind_metrics"), &["--set", "prefix_caching=on"]);
+    assert!(run.code == 3 && run.stdout.contains("whether it is on already is not told"), "{run:?}");
     for (set, expected) in [
         ("seets=4", "error: `seets` is nothing that can be changed here; there are max_num_seqs, "),
         ("max_num_seqs=0", "error: `max_num_seqs`: expected a whole number of at least 1, found `0`"),
@@ -132,10 +137,154 @@ fn other_hardware_moves_the_step_the_way_it_must() {
     assert!(run.stdout.contains("name them with `--model` and `--device`"), "{run:?}");
 }
 
+/// No measured pair differs in the format of the cache alone, or in where prompts are computed (docs/predictions.md): these hold
+/// what follows from bytes and from the scheduler.
+#[test]
+fn a_smaller_cache_format_is_twice_the_room() {
+    let case = cases::artifacts("kv_thrash/recorded");
+    let on_a_device = |set: &str| answer(&case, &["--set", set, "--model", "Llama-3-8B", "--device", "h100-sxm"]);
+    let (format, room) = (on_a_device("kv_cache_dtype=fp8"), on_a_device("kv_tokens=x2"));
+    for figure in ["ttft.mean", "e2e.mean", "throughput.output"] {
+        let (format, room) = (ratio(&format, figure).unwrap(), ratio(&room, figure).unwrap());
+        assert!((format.mid / room.mid - 1.0).abs() < 0.05, "{figure}: {format:?} {room:?}");
+        assert!(format.low < room.low && format.high > room.high, "another format is less sure than more room: {figure}");
+    }
+    assert!(ratio(&format, "tpot.mean").unwrap().mid < ratio(&room, "tpot.mean").unwrap().mid, "half the bytes are read");
+    assert_eq!(predict(&case, &["--set", "kv_cache_dtype=fp8"]).code, 3, "bytes of an unknown model");
+}
+
+#[test]
+fn prompts_elsewhere_no_longer_stand_between_tokens() {
+    let case = cases::artifacts("kv_thrash/long_prefill_stalls");
+    let split = |set: &str| answer(&case, &["--set", set, "--model", "Llama-3-8B", "--device", "h100-sxm"]);
+    let (fast, slow) = (split("disaggregate=1+1@25"), split("disaggregate=1+1@0.1"));
+    let of = |answer: &WhatIf, figure: &str| ratio(answer, figure).unwrap();
+    assert!(of(&fast, "tpot.mean").high < 1.0, "{fast:?}");
+    // One engine computes the prompts as before: they come no sooner.
+    assert!((of(&fast, "ttft.mean").mid - 1.0).abs() < 0.1, "{fast:?}");
+    assert!(of(&slow, "e2e.mean").mid > 1.3 * of(&fast, "e2e.mean").mid, "the cache passes over a slow link: {slow:?}");
+}
+
 /// A closed loop is recognized, and a cap on its connections is no saturation.
 #[test]
 fn users_who_wait_for_answers_are_a_closed_loop() {
     let answer = answer(&cases::artifacts("connection_cap/client_pool_of_8_fixed"), &["--set", "connection_cap=8"]);
     assert!(answer.measured.iter().any(|line| line == "a closed loop of 32 users"), "{:?}", answer.measured);
     assert!(!answer.saturated);
+}
+
+/// Cases in which something is advised that is a lever, or is weighed as a popular fix.
+const ADVISED: [&str; 11] = [
+    "batch_cap_reached/open_loop_32",
+    "batch_cap_reached/recorded",
+    "connection_cap/client_pool_of_8",
+    "kv_thrash/recorded",
+    "long_requests_block_short/recorded",
+    "low_acceptance/recorded",
+    "missed_prefix_reuse/recorded",
+    "overload/recorded",
+    "prefill_blocks_decode/recorded",
+    "proxy_buffering/recorded",
+    "replica_imbalance/recorded",
+];
+
+fn report(name: &str) -> Report {
+    let case = cases::all().into_iter().find(|case| case.name() == name).unwrap_or_else(|| panic!("no case `{name}`"));
+    let run = case.diagnose(&[case.artifacts()]);
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+}
+
+fn ratio(answer: &WhatIf, figure: &str) -> Option<Range> {
+    answer.metrics.iter().find(|metric| metric.name == figure)?.ratio
+}
+
+/// What `diagnose` expects of a change is what `whatif` says of it; where that refuses a number because the changed system would
+/// not keep up, so does `diagnose`.
+#[test]
+fn advice_and_whatif_say_the_same() {
+    let (mut figures, mut refused) = (0, 0);
+    for name in ADVISED {
+        for hypothesis in report(name).findings.iter().flat_map(|finding| &finding.hypotheses) {
+            let lever = &hypothesis.change.lever;
+            if lever.is_empty() || predict(&cases::artifacts(name), &["--set", lever]).code != 0 {
+                assert!(hypothesis.predictions.iter().all(|prediction| prediction.expected.is_none()), "{name} {lever}");
+                continue;
+            }
+            let answer = answer(&cases::artifacts(name), &["--set", lever]);
+            for prediction in &hypothesis.predictions {
+                let Some(figure) = figure_of(&prediction.signal).filter(|figure| *figure != "queue.mean") else { continue };
+                let told = ratio(&answer, figure);
+                assert_eq!(prediction.expected, told, "{name} {lever} {figure}");
+                figures += usize::from(told.is_some());
+                if let (None, true, false) = (told, answer.saturated, prediction.guard) {
+                    assert_eq!(prediction.to, None, "{name} {lever} {figure}");
+                    refused += 1;
+                }
+                // The interval that is shown and verified is the expected one; a guard may only be wider.
+                if let (Some(told), Some(now), Some([low, high])) = (told, prediction.from, prediction.to) {
+                    let (least, most) = (now * told.low, now * told.high);
+                    let is_same = (low / least - 1.0).abs() < 1e-9 && (high / most - 1.0).abs() < 1e-9;
+                    let is_wider = low <= least * (1.0 + 1e-9) && high >= most * (1.0 - 1e-9);
+                    assert!(is_same || prediction.guard && is_wider, "{name} {lever} {figure}: {low} to {high}, {told:?}");
+                }
+            }
+        }
+    }
+    assert!(figures >= 14, "{figures} figures, {refused} refused");
+}
+
+/// Gains of popular fixes and the rungs of the ladder are those of the verb, and never a gain where it shows none.
+#[test]
+fn gains_and_ceilings_are_those_of_whatif() {
+    let (mut gains, mut rungs) = (0, 0);
+    for name in ["batch_cap_reached/open_loop_32", "connection_cap/client_pool_of_8", "kv_thrash/recorded", "proxy_buffering/recorded"] {
+        let (report, folder) = (report(name), cases::artifacts(name));
+        for fix in report.futile.iter().filter(|fix| !fix.lever.is_empty()) {
+            let answer = answer(&folder, &["--set", &fix.lever]);
+            let of = |figure: &str| {
+                let metric = answer.metrics.iter().find(|metric| metric.name == figure)?;
+                Some((1.0 - metric.ratio?.mid) * metric.measured.unwrap_or(metric.simulated))
+            };
+            let told = [of("ttft.mean"), of("e2e.mean")].into_iter().flatten().reduce(f64::max);
+            if let (Some(gain_s), Some(told)) = (fix.gain_s, told) {
+                assert!((gain_s - told.max(0.0)).abs() < 1e-9, "{name} {}: {gain_s} and {told}", fix.fix);
+                gains += 1;
+            }
+            let smallest =
+                ["ttft.mean", "e2e.mean"].iter().filter_map(|figure| ratio(&answer, figure)).map(|ratio| ratio.mid).reduce(f64::min);
+            match fix.verdict.as_str() {
+                "also_works" => assert!(smallest.is_some_and(|mid| mid <= 0.95), "{name} {}: {smallest:?}", fix.fix),
+                "no_gain" => assert!(smallest.is_none_or(|mid| mid > 0.95), "{name} {}: {smallest:?}", fix.fix),
+                _ => {}
+            }
+        }
+        for rung in &report.limits {
+            let Some((_, rest)) = rung.from.split_once("whatif --set ") else { continue };
+            let setting = rest.split('`').next().unwrap();
+            let ceiling = answer(&folder, &["--set", setting]).ceiling_after.expect(setting).mid;
+            assert!((rung.value / ceiling - 1.0).abs() < 1e-9, "{name} {setting}: {} and {ceiling}", rung.value);
+            rungs += 1;
+        }
+    }
+    assert!(gains >= 12 && rungs >= 5, "{gains} gains, {rungs} rungs");
+}
+
+/// A trace beside the metrics changes no figure and is left out unread, which is said; alone it cannot be replayed.
+#[test]
+fn a_profilers_timeline_is_left_out_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = cases::artifacts("batch_cap_reached/open_loop_32");
+    for file in std::fs::read_dir(&run).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    let trace = cases::artifacts("unexpected_copies/pageable_inputs").join("trace.json.gz");
+    std::fs::copy(&trace, folder.path().join("trace.json.gz")).unwrap();
+    let (without, with) = (answer(&run, &["--set", "max_num_seqs=64"]), answer(folder.path(), &["--set", "max_num_seqs=64"]));
+    assert_eq!(without.metrics, with.metrics);
+    let told = |answer: &WhatIf| answer.warnings.iter().any(|line| line.contains("1 timelines of a profiler were left out unread"));
+    assert!(told(&with) && !told(&without), "{:?}", with.warnings);
+    let alone = predict(&trace, &["--set", "max_num_seqs=64"]);
+    assert_eq!(alone.code, 3, "{alone:?}");
+    assert!(alone.stdout.contains("the capture cannot be replayed"), "{alone:?}");
 }

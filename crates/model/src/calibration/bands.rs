@@ -40,6 +40,8 @@ pub enum Lever {
     Prompt,
     /// Output tokens.
     Output,
+    /// Prompts on devices of their own.
+    Split,
     /// Anything else: device, model, pipeline, data parallelism, drafting, limits.
     Other,
 }
@@ -56,6 +58,7 @@ impl Lever {
             Self::Precision => "precision down",
             Self::Prompt => "prompt longer",
             Self::Output => "output longer",
+            Self::Split => "prefill apart",
             Self::Other => "other",
         }
     }
@@ -108,7 +111,7 @@ impl LeverBands {
             Lever::Precision => self.precision,
             Lever::Prompt => self.prompt,
             Lever::Output => self.output,
-            Lever::Other => self.other,
+            Lever::Split | Lever::Other => self.other,
         }
     }
 
@@ -163,6 +166,29 @@ pub fn pairs(rows: &[&Observation]) -> Vec<Pair> {
     found
 }
 
+/// Runs with prefill on the same devices, each beside one like it with prefill on others: what a decoding replica then does.
+/// Of repeated runs the first counts.
+pub fn splits(rows: &[&Observation]) -> Vec<Pair> {
+    let mut alike: BTreeMap<Vec<String>, [Option<usize>; 2]> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        alike.entry(key_without(row, Lever::Split)).or_default()[usize::from(row.disaggregated)].get_or_insert(at);
+    }
+    let pair = |[together, apart]: &[Option<usize>; 2]| Some(Pair { lever: Lever::Split, before: (*together)?, after: (*apart)? });
+    alike.values().filter_map(pair).collect()
+}
+
+/// All pairs of runs of one deployment, engine version and load.
+pub(crate) fn repeats(rows: &[&Observation]) -> Vec<(usize, usize)> {
+    let mut alike: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        alike.entry(key_without(row, Lever::Other)).or_default().push(at);
+    }
+    let pairs_of = |group: &Vec<usize>| -> Vec<(usize, usize)> {
+        group.iter().enumerate().flat_map(|(at, one)| group[at + 1..].iter().map(move |other| (*one, *other))).collect()
+    };
+    alike.values().flat_map(pairs_of).collect()
+}
+
 /// Positive values order as their bits do.
 fn pairs_among(lever: Lever, values: &BTreeMap<u64, usize>) -> Vec<Pair> {
     let ordered: Vec<(f64, usize)> = values.iter().map(|(bits, at)| (f64::from_bits(*bits), *at)).collect();
@@ -183,15 +209,15 @@ fn value_of(row: &Observation, lever: Lever) -> f64 {
         Lever::Precision => row.weights.bytes_per_param(),
         Lever::Prompt => row.prompt_tokens,
         Lever::Output => row.output_tokens,
-        Lever::Other => 1.0,
+        Lever::Split | Lever::Other => 1.0,
     }
 }
 
 fn key_without(row: &Observation, lever: Lever) -> Vec<String> {
     let mut key = vec![row.published_as.clone(), row.gpu.clone(), row.engine.clone(), row.attention_dp.to_string()];
-    key.push(row.disaggregated.to_string());
-    // Formats of one model are often published from different versions.
-    key.push(if lever == Lever::Precision { String::new() } else { row.version.clone() });
+    key.push(if lever == Lever::Split { String::new() } else { row.disaggregated.to_string() });
+    // Formats of one model, and both ways to place prefill, are published from different versions.
+    key.push(if matches!(lever, Lever::Precision | Lever::Split) { String::new() } else { row.version.clone() });
     // Experts cut by tensor parallelism follow it; experts that lie whole are another deployment.
     key.push(row.expert_parallel.to_string());
     for other in Lever::SCORED {

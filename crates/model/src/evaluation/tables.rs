@@ -26,7 +26,10 @@ pub fn text(scores: &Scores) -> String {
     for kind in scores.kinds.iter().filter(|kind| kind.ttft.rows > 0) {
         out.push_str(&line(&title(kind), &kind.ttft, None));
     }
-    out.push_str("\nRatio of two runs                pairs  measured  median    p90  sign right  sign stated  right if stated  in range\n");
+    out.push_str(&noise_line(scores));
+    out.push_str(
+        "\nRatio of two runs                pairs  measured  median    p90  sign right   beyond noise  sign stated  right if stated  in range\n",
+    );
     for kind in &scores.kinds {
         for lever in &kind.levers {
             out.push_str(&lever_line(&title(kind), lever));
@@ -56,17 +59,84 @@ fn line(name: &str, errors: &Errors, below_bound: Option<usize>) -> String {
 
 fn lever_line(kind: &str, score: &LeverScore) -> String {
     format!(
-        "{:<32} {:>5} {:>9.2} {:>7} {:>6} {:>11} {:>12} {:>16} {:>9}\n",
+        "{:<32} {:>5} {:>9.2} {:>7} {:>6} {:>11} {:>14} {:>12} {:>16} {:>9}\n",
         format!("{kind}: {}", score.lever.words()),
         score.pairs,
         score.measured,
         percent(score.errors.median_frac),
         percent(score.errors.p90_frac),
         percent(score.sign_right_frac),
+        beyond(score),
         percent(score.sign_stated_frac),
         percent(score.stated_right_frac),
         percent(score.errors.covered_frac),
     )
+}
+
+/// Share right and of how many.
+fn beyond(score: &LeverScore) -> String {
+    format!("{} of {}", percent(score.beyond_right_frac), score.beyond_noise)
+}
+
+fn noise_line(scores: &Scores) -> String {
+    scores.noise.map_or_else(String::new, |noise| {
+        format!(
+            "\nRuns that the table repeats differ by up to {} nine times out of ten ({} pairs): that is the noise.\n",
+            percent(noise.p90_frac),
+            noise.pairs
+        )
+    })
+}
+
+/// The same for a page: errors and directions by kind, without devices.
+pub fn markdown(scores: &Scores) -> String {
+    let scored: usize = scores.kinds.iter().map(|kind| kind.tpot.rows).sum();
+    let mut out = format!("{} measured runs, {scored} scored.\n\n", scores.row_count);
+    out.push_str(
+        "| time per output token | runs | faster than the bound | median error | nine in ten | predicted / measured | in stated range |\n",
+    );
+    out.push_str("|---|---|---|---|---|---|---|\n");
+    for kind in &scores.kinds {
+        let below = format!("{} ({})", kind.below_bound, percent(kind.below_bound as f64 / kind.tpot.rows as f64));
+        out.push_str(&row(&format!("**{}**", title(kind)), &kind.tpot, &below));
+        for (model, errors) in &kind.by_model {
+            out.push_str(&row(model, errors, ""));
+        }
+    }
+    out.push_str("\n| ratio of two runs | pairs | measured | median error | nine in ten | direction right | beyond noise | direction stated | right where stated | in stated range |\n");
+    out.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
+    for kind in &scores.kinds {
+        for score in &kind.levers {
+            let cells = [
+                format!("{}: {}", title(kind), score.lever.words()),
+                score.pairs.to_string(),
+                format!("{:.2}", score.measured),
+                percent(score.errors.median_frac),
+                percent(score.errors.p90_frac),
+                percent(score.sign_right_frac),
+                beyond(score),
+                percent(score.sign_stated_frac),
+                percent(score.stated_right_frac),
+                percent(score.errors.covered_frac),
+            ];
+            out.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+    }
+    out.push_str(&noise_line(scores));
+    out
+}
+
+fn row(name: &str, errors: &Errors, below: &str) -> String {
+    let cells = [
+        name.to_owned(),
+        errors.rows.to_string(),
+        below.to_owned(),
+        percent(errors.median_frac),
+        percent(errors.p90_frac),
+        format!("{:.2}", errors.bias),
+        percent(errors.covered_frac),
+    ];
+    format!("| {} |\n", cells.join(" | "))
 }
 
 fn counts(title: &str, rows: &std::collections::BTreeMap<String, usize>) -> String {

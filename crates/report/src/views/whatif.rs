@@ -27,6 +27,11 @@ pub fn render(answer: &WhatIf, options: TerminalOptions) -> String {
         format!("limited by {} before, by {} after", answer.binding_before, answer.binding_after)
     };
     screen.text(&moved, if answer.saturated { Style::Bad } else { Style::Plain });
+    if let Some((before, after)) = answer.ceiling_before.zip(answer.ceiling_after) {
+        let rate = |range: Range| figures::quantity(range.mid, "request/s");
+        let span = figures::range([after.low, after.high], "request/s");
+        screen.text(&format!("serves at most {} before, {} ({span}) after", rate(before), rate(after)), Style::Plain);
+    }
     screen.blank();
     write_figures(&mut screen, answer);
     screen.blank();

@@ -191,6 +191,7 @@ fn seats_64() -> Hypothesis {
             reload_s: Some(74.0),
             valid_for: ">=0.6".into(),
             instruction: "--max-num-seqs 64".into(),
+            lever: "max_num_seqs=64".into(),
         },
         risk: "TPOT rises with the batch: by at most 1.2 ms".into(),
         rollback: "--max-num-seqs 32, restart".into(),
@@ -225,6 +226,7 @@ fn remedies() -> Vec<Remedy> {
         fix: fix.into(),
         verdict: verdict.into(),
         gain_s,
+        lever: String::new(),
         price: price.into(),
         because: because.into(),
     };
@@ -564,6 +566,7 @@ pub(crate) fn trace_only() -> Report {
             hypotheses: vec![Hypothesis {
                 change: Change {
                     instruction: "drop --enforce-eager".into(),
+                    lever: String::new(),
                     from: String::new(),
                     from_source: String::new(),
                     reload_s: None,

@@ -265,20 +265,16 @@ fn hostile_strings_reach_no_terminal() {
         &fixtures::hostile(),
         PLAIN_80,
         &expect![[r#"
-            SCHEDULING  | a | b | # heading ``` [x](javascript:alert(1))
-            explains 97 % of "' onload='x' "quoted" &amp; & <img src=x>, confidence unknown
-            "' onload='x' "quoted" &amp; & <img src=x>. 1 of 1 engine; [2J]0;owned31m.
+            SCHEDULING  xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            explains 97 % of | a | b | # heading ``` [x](javascript:alert(1)), confidence
+            unknown
+            | a | b | # heading ``` [x](javascript:alert(1)). 1 of 1 engine; reversed.
 
-            limits  unknown ([2J]0;owned31m) ->
-                    13.8 reversed
-                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...) ->
-                    21.2 "' onlo...src=x> ([2J]0;owned31m) ->
-                    24.0 reversed
-                    (xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...)
-            unless  xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                    xxxxxxxxxxxxxxxxxxxxx...; then <script>alert(1)</script>
+            limits  unknown (reversed) ->
+                    13.8 <script...cript> ("' onload='x' "quoted" &amp; & <img src=x>) ->
+                    21.2 | a | b...rt(1)) (reversed) ->
+                    24.0 <script...cript> ("' onload='x' "quoted" &amp; & <img src=x>)
+            unless  "' onload='x' "quoted" &amp; & <img src=x>; then [2J]0;owned31m
 
             where 5.69 s went   mean of 5,640 requests                   slowest 5 %: 9.90 s
               <scrip...cript> unknown  <1 %                                      1 %
@@ -293,14 +289,17 @@ fn hostile_strings_reach_no_terminal() {
                 | a | b | # heading ``` [x](javascript:alert(1))
               reversed         0.01 s  <1 %                                     <1 %
                 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
-            path    reversed. [2J]0;owned31m. <script>alert(1)</script>. reversed.
-                    [2J]0;owned31m. <script>alert(1)</script>. reversed
-            also    "' onload='x' "quoted" &amp; & <img src=x>: the cause, 97 %
-                    "' onload='x' "quoted" &amp; & <img src=x>: true, not the cause
-            unknown reversed; | a | b | # heading ``` [x](javascript:alert(1)), at most 3 %
+            path    <script>alert(1)</script>. reversed. [2J]0;owned31m.
+                    <script>alert(1)</script>. reversed. [2J]0;owned31m.
+                    <script>alert(1)</script>
+            also    [2J]0;owned31m: the cause, 97 %
+                    [2J]0;owned31m: true, not the cause
+            unknown <script>alert(1)</script>;
+                    xxxxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx, at most
+                    3 %
             trust   Little's law closes to 0.6 %; 600 of 600 scrapes; no counter reset
             input   1 issue: [5m: ]]></style><script>alert(1)</script>
-            next    <script>alert(1)</script>
+            next    [2J]0;owned31m
         "#]],
     );
 }

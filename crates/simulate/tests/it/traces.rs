@@ -1,6 +1,7 @@
 //! Closed replays of published traces: prefix reuse, reserved KV memory, static batches. Reference figures were computed
 //! apart, by a cache replayed at each size and by counting step for step.
 
+use expect_test::expect_file;
 use model::batching::OutputLengths;
 use model::fragmentation::{Lengths, Reservation, kv_use};
 use model::prefix_reuse::{Prompt, ReuseCurve, replay};
@@ -109,6 +110,12 @@ fn mooncake_at_full_length() {
     check_curve(&cold, &expected, 5e-5);
     let expected = [(3_000_320, 0.3151), (10_240_000, 0.5819), (25_600_000, 0.6512), (50_000_384, 0.6512), (u64::MAX, 0.6512)];
     check_curve(&synthetic_cold, &expected, 5e-5);
+    let mut page = String::from("| trace | 3M tokens | 10M | 26M | 50M | without end | published |\n|---|---|---|---|---|---|---|\n");
+    for (name, curve, published) in [("conversation", &cold, 0.40), ("synthetic", &synthetic_cold, 0.66)] {
+        let at = [3_000_320, 10_240_000, 25_600_000, 50_000_384, u64::MAX].map(|tokens| format!("{:.3}", curve.hit_frac(tokens)));
+        page.push_str(&format!("| {name} | {} | {published:.2} |\n", at.join(" | ")));
+    }
+    expect_file!["../data/mooncake.md"].assert_eq(&page);
     for (curve, published) in [(&cold, 0.40), (&synthetic_cold, 0.66)] {
         assert!(curve.hit_frac(3_000_000) < 0.5 * curve.ceiling_frac());
         assert!(curve.hit_frac(50_000_000) > 0.98 * curve.ceiling_frac());

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use expect_test::expect_file;
 use model::memory::{self, Dtype};
 use model::{hardware, models};
 use simulate::replay::{Binding, Floors, KernelProfile, MeasuredRequest, MeasuredRun, Replay, RunSettings, forecast, replay};
@@ -85,11 +86,48 @@ fn table(replays: &[(&str, Replay)]) -> String {
     text
 }
 
+/// The same as `docs/validation.md` shows it, with the two runs that single kernels forecast.
+fn page(replays: &[(&str, Replay)]) -> String {
+    let mut text =
+        String::from("| run | steps from | TPOT | E2E | whole run | first token | limited by |\n|---|---|---|---|---|---|---|\n");
+    let forecasts: Vec<(&str, Replay)> = profiles().into_iter().map(|(at, profile, _)| (RUNS[at].0, forecast_of(at, &profile))).collect();
+    let all = replays.iter().map(|run| (run, "the run itself")).chain(forecasts.iter().map(|run| (run, "kernels alone")));
+    for ((name, replay), from) in all {
+        let (m, s) = (&replay.measured, &replay.simulated);
+        let moved = |unit: &str, per: f64, simulated: f64, measured: f64| {
+            format!("{:.2} {unit} for {:.2} ({:+.1} %)", simulated * per, measured * per, off(simulated, measured) * 100.0)
+        };
+        writeln!(
+            text,
+            "| {name} | {from} | {} | {} | {} | {} | {} |",
+            moved("ms", 1e3, s.tpot_s, m.tpot_s),
+            moved("s", 1.0, s.e2e_s, m.e2e_s),
+            moved("s", 1.0, s.span_s, m.span_s),
+            if replay.verdict.is_saturated() { "refused: saturated".to_string() } else { moved("s", 1.0, s.ttft_s, m.ttft_s) },
+            if replay.simulated_binding == replay.measured_binding {
+                format!("{}, as measured", limit(replay.simulated_binding))
+            } else {
+                "another limit".into()
+            },
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn limit(binding: Binding) -> String {
+    let name = format!("{binding:?}");
+    let spaced: String =
+        name.chars().flat_map(|sign| [Some(' ').filter(|_| sign.is_uppercase()), Some(sign.to_ascii_lowercase())]).flatten().collect();
+    spaced.trim().to_string()
+}
+
 #[test]
 #[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
 fn four_runs_are_reproduced() {
     let replays = replays();
     println!("{}", table(&replays));
+    expect_file!["../data/replays.md"].assert_eq(&page(&replays));
     let bindings = [Binding::KvCapacity, Binding::Seats, Binding::Seats, Binding::DecodeTouchedCap];
     for ((name, replay), binding) in replays.iter().zip(bindings) {
         let (m, s) = (&replay.measured, &replay.simulated);
@@ -117,15 +155,23 @@ macro_rules! profile {
     };
 }
 
+/// Runs whose device's kernels were profiled, and within what their forecast must be. With up to 49 sequences kernels tell all;
+/// with 128 of unequal length attention takes longer than for equal ones.
+fn profiles() -> [(usize, KernelProfile, f64); 2] {
+    [(0, profile!("RTX4090"), 0.03), (1, profile!("RTXPRO6000"), 0.12)]
+}
+
+fn forecast_of(at: usize, profile: &KernelProfile) -> Replay {
+    let (_, requests, series, meta) = RUNS[at];
+    forecast(&MeasuredRun::read(requests, series, meta).unwrap(), profile).unwrap()
+}
+
 /// Nothing of the run but its requests and settings: steps take what single kernels took on the same device.
 #[test]
 #[expect(clippy::print_stdout, reason = "the table is what one runs this test for")]
 fn kernels_forecast_two_runs() {
-    // With up to 49 sequences kernels tell all; with 128 of unequal length attention takes longer than for equal ones.
-    for (at, profile, within) in [(0, profile!("RTX4090"), 0.03), (1, profile!("RTXPRO6000"), 0.12)] {
-        let (name, requests, series, meta) = RUNS[at];
-        let run = MeasuredRun::read(requests, series, meta).unwrap();
-        let replay = forecast(&run, &profile).unwrap();
+    for (at, profile, within) in profiles() {
+        let (name, replay) = (RUNS[at].0, forecast_of(at, &profile));
         let (m, s) = (&replay.measured, &replay.simulated);
         println!(
             "{name}, forecast from kernels: TPOT {:.2} -> {:.2} ms ({:+.1} %), E2E {:.2} -> {:.2} s ({:+.1} %), {:?}",

@@ -145,6 +145,7 @@ fn found(situation: &Situation<'_>, shown: Shown) -> Found {
     let to = (now * ratio / 0.7).ceil().max(now + 1.0);
     let e2e_s = situation.account.total_mean_s();
     let hypothesis = remedy::outside("replicas", format!("{} replicas instead of {}, or admit less", count(to), count(now)))
+        .lever(crate::whatif::setting_of("replicas", &count(to)))
         .moves(
             Movement::new("client.e2e", "e2e", "s", Direction::Down, (e2e_s > 0.0).then_some(e2e_s))
                 .refused("saturated now: latencies near the stability edge are not predictable as numbers"),

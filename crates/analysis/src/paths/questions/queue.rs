@@ -5,7 +5,8 @@ use super::{Asked, question};
 use crate::contract::Layer;
 use crate::gates::{Gate, KV_NEAR_FULL, at_cap, budget_share};
 use crate::record;
-use crate::seats::{Headroom, headroom};
+use crate::seats::{Headroom, Seats, headroom};
+use crate::situation::Situation;
 use crate::words::{count, digits, percent};
 
 question!(
@@ -76,6 +77,13 @@ question!(
     }
 );
 
+/// Ceiling with more seats over the present one, as the advice to set them has it.
+fn more_served(s: &Situation<'_>, seats: &Seats) -> f64 {
+    let simulated = s.foretold.ask(&format!("max_num_seqs={:.0}", seats.to)).ok().and_then(|told| told.ceilings());
+    let (now, then) = simulated.unwrap_or((seats.ceiling_now, seats.ceiling_then));
+    then / now
+}
+
 question!(HEADROOM, "headroom with more?", "Could the device carry more sequences?", [], record::SCRAPES, |s, _| match headroom(
     &s.law, &s.load
 ) {
@@ -83,7 +91,7 @@ question!(HEADROOM, "headroom with more?", "Could the device carry more sequence
         "yes",
         format!(
             "{}x at {}; utilization {} -> {}",
-            digits(seats.ceiling_then / seats.ceiling_now),
+            digits(more_served(s, &seats)),
             count(seats.to),
             percent(seats.rho_now),
             percent(seats.rho_then)
@@ -91,11 +99,7 @@ question!(HEADROOM, "headroom with more?", "Could the device carry more sequence
     ),
     Headroom::Maybe { seats, low } => Asked::new(
         if low { "yes" } else { "perhaps" },
-        format!(
-            "up to {}x at {} seats; the batch did not vary, so only bounds are known",
-            digits(seats.ceiling_then / seats.ceiling_now),
-            count(seats.to)
-        )
+        format!("up to {}x at {} seats; the batch did not vary, so only bounds are known", digits(more_served(s, &seats)), count(seats.to))
     ),
     Headroom::No { rho } => Asked::new("no", format!("utilization stays at {}", percent(rho))),
     Headroom::Unknown => Asked::cannot_tell("no step law from this window"),

@@ -22,8 +22,13 @@ pub(super) const REUSE: Lever = Lever {
 const RECORD: &str =
     "set `prefix_reuse` to the share you expect, or run once with caching on and compare `kv.prefix_hits` with `kv.prefix_queries`";
 
+const SETTING: &str = "give the start-up command or log, or set `prefix_reuse` to the share you expect";
+
 fn apply(scenario: &mut Scenario, value: &str) -> Result<Found, Wrong> {
-    let (on, before) = (switch(value)?, scenario.run.prefix_caching);
+    let on = switch(value)?;
+    let Some(before) = scenario.run.prefix_caching else {
+        return Err(Wrong::Unknowable("whether it is on already is not told".into(), SETTING));
+    };
     if on && !before {
         let Some(reusable) = scenario.run.reusable_frac else {
             return Err(Wrong::Unknowable("how much of the prompts repeats was not recorded".into(), RECORD));
@@ -32,7 +37,7 @@ fn apply(scenario: &mut Scenario, value: &str) -> Result<Found, Wrong> {
     } else if !on && before {
         set_reuse(scenario, 0.0);
     }
-    scenario.run.prefix_caching = on;
+    scenario.run.prefix_caching = Some(on);
     Ok((on_off(before), "setting"))
 }
 
