@@ -10,7 +10,12 @@ use super::run::LoadRun;
 
 /// The lines, warm-up included as a phase of its own, in the order of the workload.
 pub fn aiperf_jsonl(run: &LoadRun) -> String {
-    run.attempts.iter().map(|attempt| format!("{}\n", line(attempt))).collect()
+    let mut text = String::new();
+    for attempt in &run.attempts {
+        text.push_str(&line(attempt).to_string());
+        text.push('\n');
+    }
+    text
 }
 
 fn line(attempt: &Attempt) -> Value {
