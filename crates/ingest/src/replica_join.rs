@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capture::{Capture, Name, labels};
+use capture::{Capture, Name, SourceIdx, labels};
 
 use crate::captures::EARLIEST_NS;
+use crate::replicas::with_replica;
 
 /// Capacities that differ by more are of two engines; a log rounds, and a scrape may leave the null block out.
 const SAME_CAPACITY: f64 = 0.02;
@@ -84,43 +85,32 @@ fn is_one(log: &Told, scrape: &Told) -> bool {
 }
 
 fn rename(capture: &mut Capture, run_idx: u32, (from, to): (&str, &str), is_log: &[bool]) {
-    let is_theirs = |source: capture::SourceIdx| is_log.get(source.0 as usize).is_some_and(|log| *log);
-    let mut renamed: BTreeMap<Name, Name> = BTreeMap::new();
+    let own = |runs: &[u32], sources: &[SourceIdx]| -> Vec<usize> {
+        let is_theirs = |source: SourceIdx| is_log.get(source.0 as usize).is_some_and(|log| *log);
+        (0..runs.len()).filter(|&at| runs[at] == run_idx && is_theirs(sources[at])).collect()
+    };
     let (samples, histograms) = (&capture.tables.samples, &capture.tables.histograms);
-    let of_samples = (0..samples.t_ns.len()).filter(|&at| samples.run_idx[at] == run_idx && is_theirs(samples.source_idx[at]));
-    let of_histograms = (0..histograms.t_ns.len()).filter(|&at| histograms.run_idx[at] == run_idx && is_theirs(histograms.source_idx[at]));
-    let used: BTreeSet<Name> = of_samples.map(|at| samples.labels[at]).chain(of_histograms.map(|at| histograms.labels[at])).collect();
+    let (of_samples, of_histograms) = (own(&samples.run_idx, &samples.source_idx), own(&histograms.run_idx, &histograms.source_idx));
+    let sampled = of_samples.iter().map(|&at| samples.labels[at]);
+    let used: BTreeSet<Name> = sampled.chain(of_histograms.iter().map(|&at| histograms.labels[at])).collect();
+    let mut renamed: BTreeMap<Name, Name> = BTreeMap::new();
     for name in used {
-        let pairs = labels::pairs(capture.text(name));
-        if pairs.iter().any(|(key, value)| key == "replica" && value == from) {
-            let pairs: Vec<(&str, &str)> =
-                pairs.iter().map(|(key, value)| (key.as_str(), if key == "replica" { to } else { value.as_str() })).collect();
-            let text = labels::canonical(&pairs);
-            renamed.insert(name, capture.intern(&text));
+        if labels::get(capture.text(name), "replica").as_deref() == Some(from) {
+            renamed.insert(name, with_replica(capture, name, to));
         }
     }
-    let (old, new) = (capture.intern(from), capture.intern(to));
+    let replica = BTreeMap::from([(capture.intern(from), capture.intern(to))]);
     let tables = &mut capture.tables;
-    for at in 0..tables.samples.t_ns.len() {
-        if tables.samples.run_idx[at] == run_idx && is_theirs(tables.samples.source_idx[at]) {
-            let name = &mut tables.samples.labels[at];
-            *name = renamed.get(name).copied().unwrap_or(*name);
-        }
-    }
-    for at in 0..tables.histograms.t_ns.len() {
-        if tables.histograms.run_idx[at] == run_idx && is_theirs(tables.histograms.source_idx[at]) {
-            let name = &mut tables.histograms.labels[at];
-            *name = renamed.get(name).copied().unwrap_or(*name);
-        }
-    }
-    for at in 0..tables.settings.replica.len() {
-        if tables.settings.run_idx[at] == run_idx && is_theirs(tables.settings.source_idx[at]) && tables.settings.replica[at] == old {
-            tables.settings.replica[at] = new;
-        }
-    }
-    for at in 0..tables.logs.replica.len() {
-        if tables.logs.run_idx[at] == run_idx && is_theirs(tables.logs.source_idx[at]) && tables.logs.replica[at] == old {
-            tables.logs.replica[at] = new;
+    let of_settings = own(&tables.settings.run_idx, &tables.settings.source_idx);
+    let of_logs = own(&tables.logs.run_idx, &tables.logs.source_idx);
+    for (column, rows, names) in [
+        (&mut tables.samples.labels, of_samples, &renamed),
+        (&mut tables.histograms.labels, of_histograms, &renamed),
+        (&mut tables.settings.replica, of_settings, &replica),
+        (&mut tables.logs.replica, of_logs, &replica),
+    ] {
+        for at in rows {
+            column[at] = names.get(&column[at]).copied().unwrap_or(column[at]);
         }
     }
 }

@@ -144,16 +144,21 @@ fn is_conflict(rows: &[(i64, f64)], others: &[(i64, f64)]) -> bool {
     falls(&both) > falls(&one) + falls(&other) || doubled(&both) > doubled(&one) + doubled(&other)
 }
 
+/// The labels with another replica, where they name one.
+pub(crate) fn with_replica(capture: &mut Capture, labels: Name, replica: &str) -> Name {
+    let pairs = labels::pairs(capture.text(labels));
+    let pairs: Vec<(&str, &str)> =
+        pairs.iter().map(|(key, value)| (key.as_str(), if key == "replica" { replica } else { value.as_str() })).collect();
+    let text = labels::canonical(&pairs);
+    capture.intern(&text)
+}
+
 fn relabel(built: &mut Built, replica: &str) {
     let capture = &mut built.capture;
     let mut renamed: BTreeMap<Name, Name> = BTreeMap::new();
     let used: BTreeSet<Name> = capture.tables.samples.labels.iter().chain(&capture.tables.histograms.labels).copied().collect();
     for name in used {
-        let pairs = labels::pairs(capture.text(name));
-        let pairs: Vec<(&str, &str)> =
-            pairs.iter().map(|(key, value)| (key.as_str(), if key == "replica" { replica } else { value.as_str() })).collect();
-        let text = labels::canonical(&pairs);
-        renamed.insert(name, capture.intern(&text));
+        renamed.insert(name, with_replica(capture, name, replica));
     }
     let own = capture.intern(replica);
     let tables = &mut capture.tables;

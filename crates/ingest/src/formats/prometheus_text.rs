@@ -369,11 +369,7 @@ impl Parser {
     }
 
     /// Ends the source. `is_cut`: the text may end inside a scrape.
-    pub(crate) fn finish(mut self, is_cut: bool, builder: &mut Builder<'_>) {
-        self.end(is_cut, builder);
-    }
-
-    fn end(&mut self, is_cut: bool, builder: &mut Builder<'_>) {
+    pub(crate) fn finish(&mut self, is_cut: bool, builder: &mut Builder<'_>) {
         let is_cut = is_cut || self.is_cut_line;
         if self.scrape.is_open && self.is_half(is_cut) {
             let place = format!("scrape {} (line {})", self.scrape_count, self.scrape.first_line);

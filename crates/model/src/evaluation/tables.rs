@@ -58,11 +58,17 @@ fn line(name: &str, errors: &Errors, below_bound: Option<usize>) -> String {
 }
 
 fn lever_line(kind: &str, score: &LeverScore) -> String {
+    let [lever, pairs, measured, median, p90, right, beyond, stated, stated_right, covered] = lever_cells(kind, score);
     format!(
-        "{:<32} {:>5} {:>9.2} {:>7} {:>6} {:>11} {:>14} {:>12} {:>16} {:>9}\n",
+        "{lever:<32} {pairs:>5} {measured:>9} {median:>7} {p90:>6} {right:>11} {beyond:>14} {stated:>12} {stated_right:>16} {covered:>9}\n"
+    )
+}
+
+fn lever_cells(kind: &str, score: &LeverScore) -> [String; 10] {
+    [
         format!("{kind}: {}", score.lever.words()),
-        score.pairs,
-        score.measured,
+        score.pairs.to_string(),
+        format!("{:.2}", score.measured),
         percent(score.errors.median_frac),
         percent(score.errors.p90_frac),
         percent(score.sign_right_frac),
@@ -70,7 +76,7 @@ fn lever_line(kind: &str, score: &LeverScore) -> String {
         percent(score.sign_stated_frac),
         percent(score.stated_right_frac),
         percent(score.errors.covered_frac),
-    )
+    ]
 }
 
 /// Share right and of how many.
@@ -107,19 +113,7 @@ pub fn markdown(scores: &Scores) -> String {
     out.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     for kind in &scores.kinds {
         for score in &kind.levers {
-            let cells = [
-                format!("{}: {}", title(kind), score.lever.words()),
-                score.pairs.to_string(),
-                format!("{:.2}", score.measured),
-                percent(score.errors.median_frac),
-                percent(score.errors.p90_frac),
-                percent(score.sign_right_frac),
-                beyond(score),
-                percent(score.sign_stated_frac),
-                percent(score.stated_right_frac),
-                percent(score.errors.covered_frac),
-            ];
-            out.push_str(&format!("| {} |\n", cells.join(" | ")));
+            out.push_str(&format!("| {} |\n", lever_cells(&title(kind), score).join(" | ")));
         }
     }
     out.push_str(&noise_line(scores));

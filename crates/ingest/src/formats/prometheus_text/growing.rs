@@ -37,7 +37,7 @@ impl Growing {
         let read = answer(&mut parser, scrape, 1, options, builder);
         // An answer is whole, however many series it lost since the one before.
         parser.close(builder);
-        parser.end(false, builder);
+        parser.finish(false, builder);
         let mut finished = Finished { byte_count: scrape.body.len() as u64, ..Finished::default() };
         if let Answer::Metrics { long_lines } = read {
             finished.long_lines = long_lines;
