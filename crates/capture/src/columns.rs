@@ -121,24 +121,6 @@ pub(crate) trait CodedColumn: Column + Copy + Default + PartialEq {
     fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_>;
 }
 
-impl CodedColumn for u32 {
-    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
-        ColumnRef::U32(values)
-    }
-}
-
-impl CodedColumn for Name {
-    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
-        ColumnRef::Name(values)
-    }
-}
-
-impl CodedColumn for SourceIdx {
-    fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
-        ColumnRef::Source(values)
-    }
-}
-
 macro_rules! plain_column {
     ($type:ty, $variant:ident) => {
         impl Column for $type {
@@ -158,17 +140,44 @@ plain_column!(i64, I64);
 plain_column!(i32, I32);
 plain_column!(Option<i64>, OptI64);
 
-impl Column for u32 {
-    fn column(values: &[Self]) -> ColumnRef<'_> {
-        ColumnRef::U32(Values::Each(values))
-    }
-    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
-        ColumnMut::U32(values)
-    }
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        self.cmp(other)
-    }
+/// A value type of which a column may have few values; what follows is the rest of its [`Column`].
+macro_rules! coded_column {
+    ($type:ty, $variant:ident, $($rest:tt)*) => {
+        impl Column for $type {
+            fn column(values: &[Self]) -> ColumnRef<'_> {
+                Self::coded_column(Values::Each(values))
+            }
+            fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
+                ColumnMut::$variant(values)
+            }
+            fn order(&self, other: &Self) -> std::cmp::Ordering {
+                self.cmp(other)
+            }
+            $($rest)*
+        }
+
+        impl CodedColumn for $type {
+            fn coded_column(values: Values<'_, Self>) -> ColumnRef<'_> {
+                ColumnRef::$variant(values)
+            }
+        }
+    };
 }
+coded_column!(u32, U32,);
+coded_column!(
+    Name,
+    Name,
+    fn remap(&mut self, names: &[Name], _sources: &[SourceIdx]) {
+        *self = names.get(self.0 as usize).copied().unwrap_or(Name::EMPTY);
+    }
+);
+coded_column!(
+    SourceIdx,
+    Source,
+    fn remap(&mut self, _names: &[Name], sources: &[SourceIdx]) {
+        *self = sources.get(self.0 as usize).copied().unwrap_or(*self);
+    }
+);
 
 impl Column for f64 {
     fn column(values: &[Self]) -> ColumnRef<'_> {
@@ -179,36 +188,6 @@ impl Column for f64 {
     }
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         self.total_cmp(other)
-    }
-}
-
-impl Column for Name {
-    fn column(values: &[Self]) -> ColumnRef<'_> {
-        ColumnRef::Name(Values::Each(values))
-    }
-    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
-        ColumnMut::Name(values)
-    }
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        self.cmp(other)
-    }
-    fn remap(&mut self, names: &[Name], _sources: &[SourceIdx]) {
-        *self = names.get(self.0 as usize).copied().unwrap_or(Name::EMPTY);
-    }
-}
-
-impl Column for SourceIdx {
-    fn column(values: &[Self]) -> ColumnRef<'_> {
-        ColumnRef::Source(Values::Each(values))
-    }
-    fn column_mut(values: &mut Vec<Self>) -> ColumnMut<'_> {
-        ColumnMut::Source(values)
-    }
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        self.cmp(other)
-    }
-    fn remap(&mut self, _names: &[Name], sources: &[SourceIdx]) {
-        *self = sources.get(self.0 as usize).copied().unwrap_or(*self);
     }
 }
 

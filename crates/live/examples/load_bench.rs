@@ -17,9 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use known_server::{Script, Usage, percentile, start};
-use live::load::{self, Api, Dialect, Figures, Plan, Schedule, Slo};
-use simulate::workload::{Arrivals, Generator, Lengths};
+use known_server::{Script, Usage, percentile, plan, start};
+use live::load::{self, Figures, Plan, Schedule, Slo};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -70,31 +69,9 @@ fn serve(script: Script) {
 
 fn row(streams: u32, requests: u32, script: Script, ramp: Duration) {
     let (address, truth) = start(script);
-    let generator = Generator {
-        count: requests as usize,
-        arrivals: Arrivals::Constant { per_s: 1.0 },
-        prompts: Lengths::Fixed(32),
-        outputs: Lengths::Fixed(64),
-        prefix: None,
-        seed: 1,
-    };
-    let plan = Plan {
-        server: live::Address::base(&format!("http://{address}")).unwrap(),
-        authorization: None,
-        api: Api::Chat,
-        dialect: Dialect::OpenAi,
-        model: "known".into(),
-        is_streamed: true,
-        may_end_early: false,
-        workload: generator.generate(),
-        schedule: Schedule::Closed { users: streams, think: Duration::ZERO, ramp },
-        warmup: 0,
-        duration: None,
-        timeout: Duration::from_secs(60),
-        drain: Duration::from_secs(60),
-        most_in_flight: streams,
-        seed: 1,
-    };
+    let server = live::Address::base(&format!("http://{address}")).unwrap();
+    let schedule = Schedule::Closed { users: streams, think: Duration::ZERO, ramp };
+    let plan = Plan { most_in_flight: streams, ..plan(server, requests as usize, 1.0, [32, 64], schedule) };
     let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
     let figures = Figures::of(&run.attempts, Slo::default());
     let truth = truth.lock().unwrap();

@@ -15,11 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use known_server::{Script, percentile, start};
-use live::load::{self, Api, Dialect, Figures, Plan, Schedule, Slo};
+use known_server::{Script, percentile, plan, start};
+use live::load::{self, Figures, Plan, Schedule, Slo};
 use live::{Address, Fetch};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use simulate::workload::{Arrivals, Generator, Lengths};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, crypto};
@@ -104,31 +103,8 @@ fn fetch() -> Result<Vec<u8>, live::FetchError> {
 #[ignore = "a case of the test above"]
 fn it_is_read_and_loaded() {
     assert!(String::from_utf8(fetch().unwrap()).unwrap().contains("\"id\":\"known\""));
-    let generator = Generator {
-        count: 12,
-        arrivals: Arrivals::Constant { per_s: 1.0 },
-        prompts: Lengths::Fixed(32),
-        outputs: Lengths::Fixed(20),
-        prefix: None,
-        seed: 1,
-    };
-    let plan = Plan {
-        server: server(),
-        authorization: None,
-        api: Api::Chat,
-        dialect: Dialect::OpenAi,
-        model: "known".into(),
-        is_streamed: true,
-        may_end_early: false,
-        workload: generator.generate(),
-        schedule: Schedule::Closed { users: 4, think: Duration::ZERO, ramp: Duration::ZERO },
-        warmup: 0,
-        duration: None,
-        timeout: Duration::from_secs(60),
-        drain: Duration::from_secs(60),
-        most_in_flight: 4,
-        seed: 1,
-    };
+    let schedule = Schedule::Closed { users: 4, think: Duration::ZERO, ramp: Duration::ZERO };
+    let plan = Plan { most_in_flight: 4, ..plan(server(), 12, 1.0, [32, 20], schedule) };
     let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
     let figures = Figures::of(&run.attempts, Slo::default());
     assert_eq!((figures.failed(), run.attempts.len(), figures.chunks), (0, 12, 240));

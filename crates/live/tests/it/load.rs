@@ -4,37 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use live::load::{self, Api, Counting, Dialect, Ending, Figures, LoadRun, Plan, Schedule, Slo};
-use simulate::workload::{Arrivals, Generator, Lengths};
+use live::load::{self, Counting, Dialect, Ending, Figures, LoadRun, Plan, Schedule, Slo};
 
-use crate::known_server::{Script, Trouble, Usage, percentile, start};
+use crate::known_server::{self, Script, Trouble, Usage, percentile, start};
 
 fn plan(port: u16, requests: usize, schedule: Schedule) -> Plan {
-    let generator = Generator {
-        count: requests,
-        arrivals: Arrivals::Constant { per_s: 200.0 },
-        prompts: Lengths::Fixed(20),
-        outputs: Lengths::Fixed(20),
-        prefix: None,
-        seed: 1,
-    };
-    Plan {
-        server: live::Address::base(&format!("http://127.0.0.1:{port}")).unwrap(),
-        authorization: None,
-        api: Api::Chat,
-        dialect: Dialect::Vllm,
-        model: "known".into(),
-        is_streamed: true,
-        may_end_early: false,
-        workload: generator.generate(),
-        schedule,
-        warmup: 0,
-        duration: None,
-        timeout: Duration::from_secs(30),
-        drain: Duration::from_secs(30),
-        most_in_flight: 1024,
-        seed: 1,
-    }
+    let server = live::Address::base(&format!("http://127.0.0.1:{port}")).unwrap();
+    let (timeout, drain) = (Duration::from_secs(30), Duration::from_secs(30));
+    Plan { dialect: Dialect::Vllm, timeout, drain, ..known_server::plan(server, requests, 200.0, [20, 20], schedule) }
 }
 
 fn users(users: u32) -> Schedule {

@@ -1,4 +1,4 @@
-//! A server whose timing is known: it writes each chunk when its script says and notes when it really did.
+//! A server whose timing is known: it writes each chunk when its script says and notes when it really did. And a load on it.
 //!
 //! Raw HTTP over one thread, so that it costs little beside the client under test. Its own notes are the truth: a late tick
 //! of the server is not charged to the client.
@@ -7,6 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use live::Address;
+use live::load::{Api, Dialect, Plan, Schedule};
+use simulate::workload::{Arrivals, Generator, Lengths};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -91,6 +94,28 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
     values.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// A load on the server: so many requests, on an open loop so many per second, each of so many prompt and output tokens.
+pub(crate) fn plan(server: Address, count: usize, per_s: f64, [prompt, output]: [u32; 2], schedule: Schedule) -> Plan {
+    let (arrivals, prompts, outputs) = (Arrivals::Constant { per_s }, Lengths::Fixed(prompt), Lengths::Fixed(output));
+    Plan {
+        server,
+        authorization: None,
+        api: Api::Chat,
+        dialect: Dialect::OpenAi,
+        model: "known".into(),
+        is_streamed: true,
+        may_end_early: false,
+        workload: Generator { count, arrivals, prompts, outputs, prefix: None, seed: 1 }.generate(),
+        schedule,
+        warmup: 0,
+        duration: None,
+        timeout: Duration::from_secs(60),
+        drain: Duration::from_secs(60),
+        most_in_flight: 1024,
+        seed: 1,
+    }
 }
 
 /// Starts the server on a free port of this machine.
