@@ -3,16 +3,11 @@
 //! Times taken by a client that was late are late themselves. Where that is not small against what is judged, the run is
 //! *client-limited*: it says more about the client than about the server, and nobody is called healthy or guilty by it.
 
+use model::client::{FULL_CORE, is_doubted};
+
 use crate::evidence::RequestRow;
 use crate::situation::Situation;
 use crate::words::{percent, seconds};
-
-/// The share of a figure by which its stamps may be late before it is doubted, as the load client itself says.
-const DOUBT: f64 = 0.1;
-/// Lateness below this is never held against a client, s.
-const LEAST_S: f64 = 0.001;
-/// Share of one core at which a client's one listening thread is taken as full.
-const FULL_CORE: f64 = 0.9;
 
 /// A client's own figures, s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,10 +41,9 @@ impl ClientHealth {
         let evidence = situation.evidence;
         let first = ranks(evidence.client.iter().filter(|row| row.ok).filter_map(RequestRow::ttft_ns));
         let gap = ranks(evidence.gaps.iter().map(|gap| gap.gap_ns));
-        // Rank against rank: the worst lag in a hundred makes the worst gaps late and not the usual ones.
         let held = |name, of: [f64; 2]| [(name, "mean", "p50", self.lag_mean_s, of[0]), (name, "p99", "p99", self.lag_p99_s, of[1])];
         let held = [held("TTFT", first), held("gap between chunks", gap)];
-        let late = held.into_iter().flatten().find(|(.., lag_s, figure_s)| *figure_s > 0.0 && *lag_s > LEAST_S.max(DOUBT * figure_s));
+        let late = held.into_iter().flatten().find(|(.., lag_s, figure_s)| is_doubted(*lag_s, *figure_s));
         if let Some((name, lag_rank, rank, lag_s, figure_s)) = late {
             return Some(format!("its loop was {} late ({lag_rank}), {name} {rank} is {}", seconds(lag_s), seconds(figure_s)));
         }
@@ -57,7 +51,7 @@ impl ClientHealth {
         if self.cpu > FULL_CORE {
             return Some(format!("it used {} of a core", percent(self.cpu)));
         }
-        (first_s > 0.0 && self.slip_p99_s > LEAST_S.max(DOUBT * first_s))
+        is_doubted(self.slip_p99_s, first_s)
             .then(|| format!("it sent up to {} late (p99), TTFT p50 is {}", seconds(self.slip_p99_s), seconds(first_s)))
     }
 }

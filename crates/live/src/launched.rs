@@ -1,11 +1,11 @@
 //! A server that this program started itself: as a process group of its own, waited for until it answers, ended as a whole.
 //!
 //! No shell is in between: words are the program and its arguments. Output and errors go to one log file. Whoever holds a
-//! [`Launched`] ends the server by dropping it; [`end_now`] is for a second Ctrl-C, after which nothing is dropped. A server
-//! outlives a `kill -9` of this program, as nothing can run then.
+//! [`Launched`] ends the server by dropping it; [`end_now`] is for a second Ctrl-C, after which nothing is dropped. Where this
+//! program is killed and nothing of it can run, a guard beside it ends the server; a system without `sh` has none.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LEFT_BEHIND: Duration = Duration::from_secs(5);
 /// Bytes of the log's end that are looked at for an error.
 const TAIL_BYTES: u64 = 16 << 10;
+
+/// The guard: told on its input that the server ended, it goes; where its input ends before, so has this program, and the
+/// server is asked to end, and made to after half a minute. `$0` is the server's process group.
+const GUARD: &str = "read -r told && exit
+kill -s TERM -- \"-$0\"
+for second in $(seq 30); do kill -s 0 -- \"-$0\" || exit; sleep 1; done
+kill -s KILL -- \"-$0\"";
 
 /// Process group of the server that runs; 0 for none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
@@ -98,6 +105,7 @@ pub enum LaunchError {
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
+    guard: Option<Child>,
     log: PathBuf,
 }
 
@@ -119,7 +127,7 @@ impl Launched {
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let child = command.spawn().map_err(|source| LaunchError::Start { program: program.clone(), source })?;
         GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
-        Ok(Self { child, log: launch.log.clone() })
+        Ok(Self { guard: guard(child.id()).ok(), child, log: launch.log.clone() })
     }
 
     /// Id of its first process, and of its process group.
@@ -191,6 +199,10 @@ impl Launched {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         GROUP.store(0, Ordering::Relaxed);
+        if let Some(mut guard) = self.guard.take() {
+            let _ = guard.stdin.take().map(|mut told| told.write_all(b"ended\n"));
+            let _ = guard.wait();
+        }
     }
 }
 
@@ -212,6 +224,14 @@ pub fn end_now() {
     if let Some(group) = Pid::from_raw(GROUP.swap(0, Ordering::Relaxed)) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+}
+
+/// Starts the guard of a process group, in a group of its own: Ctrl-C is not for it. The end of its input that is held here is
+/// closed in whatever else this program starts.
+fn guard(group: u32) -> io::Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARD, &group.to_string()]).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 /// Whether somebody listens at the address.

@@ -11,6 +11,7 @@
 pub mod batching;
 pub mod calibration;
 pub mod chunked_prefill;
+pub mod client;
 pub mod collectives;
 pub mod concurrency;
 pub mod deployment;

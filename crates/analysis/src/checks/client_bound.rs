@@ -3,6 +3,8 @@
 use crate::advice::Advice;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
+use model::client::FULL_CORE;
+
 use crate::client_health::{COVERS, ClientHealth, LATE_STAMPS};
 use crate::contract::{Direction, Evidence, Quantity};
 use crate::evidence::Evidence as Arm;
@@ -40,8 +42,6 @@ check! {
 const OF_WHOLE: f64 = 0.05;
 /// The same of the time to first token: a tenth of it is what users of a stream notice.
 const OF_FIRST: f64 = 0.10;
-/// A client at this share of one core is out of CPU: event loops run on one.
-const FULL_CORE: f64 = 0.9;
 /// An event loop this busy makes each event wait three times as long as it takes (a queue with one server): with users
 /// who do nothing but wait for it, it is the limit.
 const BUSY_LOOP: f64 = 0.75;

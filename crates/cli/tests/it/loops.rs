@@ -94,20 +94,36 @@ fn a_server_that_dies_is_told_with_the_end_of_its_log() {
     assert!(shell.code == 2 && shell.stderr.contains("needs a shell"), "{}", shell.stderr);
 }
 
-#[test]
-fn an_interrupt_ends_the_server_too() {
+/// A loop whose server answers and whose load runs, sent the signal. Returns how it ended.
+fn signalled(signal: &str, port: u16) -> i32 {
     let folder = tempfile::tempdir().unwrap();
-    let (port, out) = (port(), folder.path().join("round"));
     let mut command = program::command();
-    command.args(words(port, "", &out, &["--duration", "100s"])).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(words(port, "", &folder.path().join("round"), &["--duration", "100s"])).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let started = Instant::now();
     while !is_listening(port) || started.elapsed() < Duration::from_secs(4) {
         assert!(started.elapsed() < Duration::from_secs(60), "it did not start");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let killed = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    assert_eq!(program::wait(&mut child), 2);
+    program::wait(&mut child)
+}
+
+#[test]
+fn an_interrupt_ends_the_server_too() {
+    let port = port();
+    assert_eq!(signalled("-INT", port), 2);
     assert!(!is_listening(port), "the server runs on");
+}
+
+#[test]
+fn a_kill_ends_the_server_too() {
+    let port = port();
+    signalled("-KILL", port);
+    let killed = Instant::now();
+    while is_listening(port) {
+        assert!(killed.elapsed() < Duration::from_secs(20), "the server runs on");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -1,14 +1,9 @@
 //! What the client knows about itself: how late it sent, how late it listened, how busy it was, how long it stood in line
 //! for a processor.
 
-use super::figures::{Figures, Spread};
+use model::client::{FULL_CORE, is_doubted};
 
-/// Above this share of a core the one thread that listens is taken as full.
-const FULL_CPU_FRAC: f64 = 0.9;
-/// Lag may be this share of a figure before the figure is doubted.
-const DOUBT_FRAC: f64 = 0.1;
-/// Lag and slip below this are never held against the client, seconds.
-const LEAST_LAG_S: f64 = 0.001;
+use super::figures::{Figures, Spread};
 
 /// The client's own figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,22 +22,20 @@ pub struct Health {
 }
 
 impl Health {
-    /// Why the figures say more about the client than about the server; nothing when they do not. Sources of the limits: a
-    /// stamp can be late by the lag, so a lag of a tenth of a figure makes a tenth of it the client's. Rank is held against rank: the
-    /// worst lag in a hundred makes the worst gaps late and not the usual ones.
+    /// Why the figures say more about the client than about the server; nothing when they do not.
     pub fn limits(&self, figures: &Figures) -> Vec<String> {
         let mut reasons = Vec::new();
         let ms = |seconds: f64| format!("{:.1} ms", seconds * 1e3);
         let ranks = |name, figure: &Spread| [(name, "p50", self.lag.p50, figure.p50), (name, "p99", self.lag.p99, figure.p99)];
         let held = [ranks("TTFT", &figures.ttft), ranks("chunk gap", &figures.chunk_gap)];
-        let late = held.into_iter().flatten().find(|(_, _, lag, figure)| *figure > 0.0 && *lag > LEAST_LAG_S.max(DOUBT_FRAC * figure));
+        let late = held.into_iter().flatten().find(|(_, _, lag, figure)| is_doubted(*lag, *figure));
         if let Some((name, rank, lag, figure)) = late {
             reasons.push(format!("its event loop was {} late ({rank}), {name} {rank} is {}", ms(lag), ms(figure)));
         }
-        if self.cpu_frac.is_some_and(|frac| frac > FULL_CPU_FRAC) {
+        if self.cpu_frac.is_some_and(|frac| frac > FULL_CORE) {
             reasons.push(format!("it used {:.0} % of a core", 100.0 * self.cpu_frac.unwrap_or(0.0)));
         }
-        if figures.ttft.p50 > 0.0 && self.slip.p99 > LEAST_LAG_S.max(DOUBT_FRAC * figures.ttft.p50) {
+        if is_doubted(self.slip.p99, figures.ttft.p50) {
             reasons.push(format!("it sent up to {} late (p99), TTFT p50 is {}", ms(self.slip.p99), ms(figures.ttft.p50)));
         }
         reasons
