@@ -267,38 +267,42 @@ fn found(situation: &Situation<'_>, replicas: &[Replica], hot: &Replica, cold: &
         cost: (cost_s > 0.0).then(|| crate::contract::Quantity { value: cost_s, unit: "s".into() }),
         claims,
         evidence: rows(hot, cold),
-        hypotheses: shares_evenly(mostly_before_first_token(situation, replicas, cold, cost_s)),
+        hypotheses: shares_evenly(predictions(situation, replicas, cold, cost_s)),
         falsified_by: format!("as many requests sent to both, and {} still as full", hot.name),
         context_only: false,
         limit: false,
     }
 }
 
-/// What moves when the load is shared: the time to first token where most of the excess is a queue, else whole requests.
-fn mostly_before_first_token(situation: &Situation<'_>, replicas: &[Replica], cold: &Replica, cost_s: f64) -> Prediction {
+/// What moves when the load is shared. Of the time to first token and the whole request, the one decides that moves further
+/// against itself, as noise is a share of it; the other is said as well.
+fn predictions(situation: &Situation<'_>, replicas: &[Replica], cold: &Replica, cost_s: f64) -> Vec<Prediction> {
     let excess = excess_s(situation, replicas, cold);
     let of = |wanted: fn(Phase) -> bool| excess.iter().filter(|(phase, _)| wanted(*phase)).map(|(_, seconds)| seconds).sum::<f64>();
     let (first_s, all_s) = (of(|phase| phase != Phase::Decode), of(|_| true));
-    let now_s = situation.account.first_token_mean_s();
-    if !situation.is_timed() || all_s <= 0.0 || first_s < 0.5 * all_s || now_s <= 0.0 {
-        return evens_out(situation, cost_s);
+    let (now_s, e2e_s) = (situation.account.first_token_mean_s(), situation.account.total_mean_s());
+    if !situation.is_timed() || all_s <= 0.0 || first_s <= 0.0 || now_s <= 0.0 {
+        return vec![evens_out(situation, cost_s).primary().build()];
     }
     let saved_s = cost_s * first_s / all_s;
-    Movement::first_token(situation, Direction::Down)
-        .primary()
-        .to(
-            (now_s - 1.3 * first_s).max(0.0),
-            (now_s - 0.5 * saved_s).max(0.0),
-            "the cold replica's seconds per request until the first token",
-        )
-        .build()
+    let first = Movement::first_token(situation, Direction::Down).to(
+        (now_s - 1.3 * first_s).max(0.0),
+        (now_s - 0.5 * saved_s).max(0.0),
+        "the cold replica's seconds per request until the first token",
+    );
+    let whole = evens_out(situation, cost_s);
+    if saved_s / now_s >= cost_s / e2e_s {
+        vec![first.primary().build(), whole.build()]
+    } else {
+        vec![whole.primary().build(), first.build()]
+    }
 }
 
 fn remedy(situation: &Situation<'_>, cost_s: f64) -> Vec<Hypothesis> {
-    shares_evenly(evens_out(situation, cost_s))
+    shares_evenly(vec![evens_out(situation, cost_s).primary().build()])
 }
 
-fn shares_evenly(prediction: Prediction) -> Vec<Hypothesis> {
+fn shares_evenly(predictions: Vec<Prediction>) -> Vec<Hypothesis> {
     let change = of_action(
         "routing policy",
         "now",
@@ -310,7 +314,7 @@ fn shares_evenly(prediction: Prediction) -> Vec<Hypothesis> {
         Change { lever: "routing=least_requests".into(), ..change },
         "requests leave the replica that holds their prefix",
         "the emptiest replica becomes the fullest",
-        vec![prediction],
+        predictions,
     )
 }
 
@@ -326,24 +330,22 @@ fn rows(hot: &Replica, cold: &Replica) -> Vec<Row> {
     rows
 }
 
-fn evens_out(situation: &Situation<'_>, cost_s: f64) -> Prediction {
+fn evens_out(situation: &Situation<'_>, cost_s: f64) -> Movement {
     let e2e_s = situation.account.total_mean_s();
     let signal = match situation.account.vantage {
         "client" => "client.e2e.mean",
         "typed" => "client.e2e",
         _ => "server.e2e.mean",
     };
-    let movement = Movement::new(signal, "e2e mean", "s", Direction::Down, (e2e_s > 0.0).then_some(e2e_s)).primary();
+    let movement = Movement::new(signal, "e2e mean", "s", Direction::Down, (e2e_s > 0.0).then_some(e2e_s));
     if e2e_s > 0.0 && cost_s > 0.0 {
-        movement
-            .to(
-                (e2e_s - 1.3 * cost_s).max(0.0),
-                (e2e_s - 0.5 * cost_s).max(0.0),
-                "the cold replica's seconds per request, and the step law at even arrivals",
-            )
-            .build()
+        movement.to(
+            (e2e_s - 1.3 * cost_s).max(0.0),
+            (e2e_s - 0.5 * cost_s).max(0.0),
+            "the cold replica's seconds per request, and the step law at even arrivals",
+        )
     } else {
-        movement.refused("seconds per request of each replica were not measured: direction only").build()
+        movement.refused("seconds per request of each replica were not measured: direction only")
     }
 }
 
