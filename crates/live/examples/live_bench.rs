@@ -130,6 +130,7 @@ fn record_targets(seconds: u64) {
         targets,
         logs: Vec::new(),
         processes: Processes::None,
+        python: false,
         out: out("record"),
         duration: Some(Duration::from_secs(seconds)),
         interval: Duration::from_secs(1),

@@ -1,16 +1,19 @@
-//! Recording a running system into a growing capture: `/metrics` of engines and exporters, logs, processes of this host.
+//! Recording a running system into a growing capture: `/metrics` of engines and exporters, logs, processes of this host and
+//! their Python threads.
 //!
 //! Whoever measures hands pieces to an outbox that never blocks and holds a bounded number of bytes; one thread turns them
 //! into rows and closes a segment about once a second, through to the disk (`fsync` of every file, then of the folder). A
 //! kill loses the segment that is open, a full disk ends the recording with what was closed. Every target has a task and a
 //! limit on time of its own, so that a slow one delays no other. Command lines and environments of processes are not
-//! recorded. Left out: sampling of Python stacks, and NVML (`nvidia-smi` or an exporter's `/metrics` tell the same).
+//! recorded. Python threads are looked at from outside, by a thread of their own (`python.rs`). Left out: NVML (`nvidia-smi` or an
+//! exporter's `/metrics` tell the same).
 
 mod host;
 mod keep;
 mod outbox;
 mod processes;
 mod profile;
+mod python;
 mod tail;
 mod targets;
 
@@ -44,6 +47,8 @@ pub struct RecordPlan {
     pub logs: Vec<PathBuf>,
     /// Processes of the engine.
     pub processes: Processes,
+    /// Samples the Python threads of these processes.
+    pub python: bool,
     /// Where the capture grows; nothing, or an empty folder.
     pub out: PathBuf,
     /// How long; until it is stopped when `None`.
@@ -57,7 +62,7 @@ pub struct RecordPlan {
 }
 
 /// How a recording stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Scrapes that were answered.
     pub scrape_count: u64,
@@ -67,6 +72,8 @@ pub struct Recorded {
     pub dropped_count: u64,
     /// Moments of the host.
     pub host_count: u64,
+    /// Looks at the threads of a Python process.
+    pub look_count: u64,
     /// Bytes of logs.
     pub log_byte_count: u64,
     /// Rows in closed segments.
@@ -75,6 +82,8 @@ pub struct Recorded {
     pub segment_count: u32,
     /// Time since the recording began.
     pub elapsed: Duration,
+    /// What could not be recorded, and what would allow it.
+    pub notes: Vec<String>,
     /// The segments were made one finished capture.
     pub is_finished: bool,
 }
@@ -144,6 +153,10 @@ fn spawn_all(plan: &RecordPlan, over: &Arc<AtomicBool>, outbox: &Outbox) -> std:
     threads.push(spawn("targets", Box::new(move || targets::read_all(runtime, &own, &away, &post)))?);
     let (own, away, post) = (plan.clone(), Arc::clone(over), outbox.clone());
     threads.push(spawn("host", Box::new(move || near(&own, &away, &post)))?);
+    if plan.python && plan.processes != Processes::None {
+        let (wanted, away, post) = (plan.processes.clone(), Arc::clone(over), outbox.clone());
+        threads.push(spawn("python", Box::new(move || python::sample(&wanted, &away, &post)))?);
+    }
     Ok(threads)
 }
 

@@ -86,7 +86,7 @@ impl Keeper {
 
     /// How the recording stands.
     pub(super) fn told(&self, started: Instant) -> Recorded {
-        Recorded { elapsed: started.elapsed(), ..self.told }
+        Recorded { elapsed: started.elapsed(), ..self.told.clone() }
     }
 
     /// Adds a piece to the open segment.
@@ -121,6 +121,15 @@ impl Keeper {
                 self.append(issue(Severity::Note, code, &self.logs[log].name, "", 1, &sentence))
             }
             Piece::Profiler { sentence } => self.append(issue(Severity::Note, "profiler", "", "", 1, &sentence)),
+            Piece::Threads { capture, look_count, .. } => {
+                self.told.look_count = look_count;
+                self.append(*capture)
+            }
+            Piece::Python { sentence } => {
+                let note = issue(Severity::Note, "python_threads", "", "", 1, &sentence);
+                self.told.notes.push(sentence);
+                self.append(note)
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use capture::Capture;
+
 use super::tail::Found;
 
 /// Bytes that may wait.
@@ -25,6 +27,10 @@ pub(super) enum Piece {
     Log { log: usize, found: Found },
     /// What became of the engine's profiler.
     Profiler { sentence: String },
+    /// What was seen of Python threads, about how many bytes it takes, and how many looks there were since the beginning.
+    Threads { capture: Box<Capture>, byte_count: usize, look_count: u64 },
+    /// Something about the sampling of Python threads.
+    Python { sentence: String },
 }
 
 impl Piece {
@@ -34,7 +40,8 @@ impl Piece {
                 Self::Scrape { body, .. } => body.len(),
                 Self::Host { line } => line.len(),
                 Self::Log { found: Found::Lines { bytes, .. }, .. } => bytes.len(),
-                Self::Failure { .. } | Self::Log { .. } | Self::Profiler { .. } => 0,
+                Self::Threads { byte_count, .. } => *byte_count,
+                Self::Failure { .. } | Self::Log { .. } | Self::Profiler { .. } | Self::Python { .. } => 0,
             }
     }
 }

@@ -7,6 +7,7 @@
 mod known_server;
 mod load;
 mod prometheus;
+mod python;
 mod record;
 mod servers;
 mod simulated;
