@@ -15,8 +15,8 @@ use crate::{destination, out, quantity};
 
 /// Record a running system into a capture
 ///
-/// Reads /metrics of engines and exporters, follows logs, and samples the engine's processes and their Python threads, until
-/// Ctrl-C or --for. About once a second a segment of the capture is closed and synced to the disk: a kill loses the last second, diagnose and watch read
+/// Reads /metrics of engines and exporters, follows logs, and samples the engine's processes, their Python threads and the
+/// NVIDIA GPUs beside them, until Ctrl-C or --for. About once a second a segment of the capture is closed and synced to the disk: a kill loses the last second, diagnose and watch read
 /// the capture while it grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 recorded, 2 could not run, or ended early because it could not be written")]
@@ -42,6 +42,11 @@ pub(crate) struct Args {
     /// read the engine's memory, as root, as the same user, or in a container with --cap-add SYS_PTRACE
     #[arg(long)]
     no_python: bool,
+
+    /// Leave out the NVIDIA GPUs of this host, which are otherwise read beside the engine's processes where there are any: how busy
+    /// they are, clocks and what holds them down, power, memory, PCIe
+    #[arg(long)]
+    no_gpu: bool,
 
     /// Where the capture grows [default: inferoscope-TIME.capture]
     #[arg(long, value_name = "X.capture")]
@@ -119,6 +124,7 @@ fn plan(args: &Args) -> anyhow::Result<RecordPlan> {
         logs: args.log.clone(),
         processes,
         python: !args.no_python,
+        nvml: (!args.no_gpu).then(|| live::NVML.into()),
         out: args.out.clone().unwrap_or_else(default_out),
         duration: args.duration,
         interval: args.interval,

@@ -165,7 +165,7 @@ fn tell(told: &mut Vec<String>, outbox: &Outbox, sentence: String) {
     const MAX_TOLD: usize = 64;
     if told.len() < MAX_TOLD && !told.contains(&sentence) {
         told.push(sentence.clone());
-        outbox.put(Piece::Python { sentence });
+        outbox.put(Piece::Told { code: "python_threads", sentence });
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
+mod gpu;
 #[path = "../support/known_server.rs"]
 mod known_server;
 mod load;

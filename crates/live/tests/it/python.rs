@@ -65,6 +65,7 @@ fn recorded(engine: &Engine, python: bool) -> Capture {
         logs: Vec::new(),
         processes: Processes::Id(engine.0.id()),
         python,
+        nvml: None,
         out,
         duration: Some(Duration::from_secs(60)),
         interval: Duration::from_millis(500),

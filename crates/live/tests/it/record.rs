@@ -25,6 +25,7 @@ fn plan(ports: &[u16], length_ms: u64) -> RecordPlan {
         logs: Vec::new(),
         processes: Processes::None,
         python: false,
+        nvml: None,
         out: place(),
         duration: Some(Duration::from_millis(length_ms)),
         interval: Duration::from_millis(100),
