@@ -60,7 +60,7 @@ pub(super) fn sample(wanted: &Processes, over: &AtomicBool, outbox: &Outbox) {
         }
         if searched.is_none_or(|searched| now - searched >= SEARCH) {
             searched = Some(now);
-            sampler.search(wanted);
+            sampler.search(wanted, over);
         }
         let (began, cpu_before) = (Instant::now(), cpu());
         sampler.look();
@@ -106,7 +106,7 @@ struct Sampler<'a> {
 
 impl Sampler<'_> {
     /// Finds who is there now; each is opened by a look of its own.
-    fn search(&mut self, wanted: &Processes) {
+    fn search(&mut self, wanted: &Processes, over: &AtomicBool) {
         let members = processes::find(wanted);
         let gone: Vec<u32> = self.watched.keys().copied().filter(|pid| members.iter().all(|member| member.pid != *pid)).collect();
         for pid in gone {
@@ -120,6 +120,9 @@ impl Sampler<'_> {
         }
         for (pid, (role, watched)) in &mut self.watched {
             let Watched::New { tries } = watched else { continue };
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
             *tries += 1;
             let is_last = *tries >= TRIES;
             let refused = match Interpreter::open(*pid) {

@@ -21,15 +21,14 @@ fn place(name: &str) -> PathBuf {
 fn library(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/nvml_stand_in.c");
     let library = folder.join("libnvidia-ml.so.1");
-    match Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).args(flags).arg(source).status() {
-        Ok(status) => assert!(status.success(), "the stand-in does not compile"),
-        Err(_) => {
-            let all_required = std::env::var("INFEROSCOPE_REQUIRE").is_ok_and(|value| value == "all");
-            assert!(!all_required, "nothing may be skipped, and `cc` is not installed");
-            eprintln!("skipped: GPUs through NVIDIA's library, `cc` is not installed");
-            return None;
-        }
-    }
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).args(flags).arg(source).status();
+    let Ok(status) = compiled else {
+        let all_required = std::env::var("INFEROSCOPE_REQUIRE").is_ok_and(|value| value == "all");
+        assert!(!all_required, "nothing may be skipped, and `cc` is not installed");
+        eprintln!("skipped: GPUs through NVIDIA's library, `cc` is not installed");
+        return None;
+    };
+    assert!(status.success(), "the stand-in does not compile");
     Some(library)
 }
 

@@ -120,7 +120,9 @@ fn learned(capture: &Capture) -> String {
         let found = most.entry(role).or_insert((0.0, ""));
         *found = if weight > found.0 { (weight, frame) } else { *found };
     }
-    most.iter().for_each(|(role, (_, frame))| text.push_str(&format!("{role} stands in {frame}\n")));
+    for (role, (_, frame)) in most {
+        text.push_str(&format!("{role} stands in {frame}\n"));
+    }
     text
 }
 

@@ -72,7 +72,7 @@ mod tests {
             Rights { scope: 1, ..root },
             Rights { capabilities: u64::MAX, ..root },
         ];
-        let told: String = cases.iter().map(|rights| format!("{}\n", sentence(rights))).collect();
+        let told: Vec<String> = cases.iter().map(sentence).collect();
         expect![[r#"
             `kernel.yama.ptrace_scope` is 1: run `sudo sysctl kernel.yama.ptrace_scope=0`, or this as root
             it belongs to the user with id 1001: run this as that user (`sudo -u '#1001'`) or as root
@@ -82,6 +82,6 @@ mod tests {
             this program lacks the right to look into other processes: start this program's container with `--cap-add SYS_PTRACE` (Kubernetes: `securityContext.capabilities.add: ["SYS_PTRACE"]`)
             this program lacks the right to look into other processes: start this program's container with `--cap-add SYS_PTRACE` (Kubernetes: `securityContext.capabilities.add: ["SYS_PTRACE"]`)
             the kernel refused although this program has the right: a security policy (seccomp, SELinux, AppArmor) or a namespace stands between; run it on the host, or in the engine's own container
-        "#]].assert_eq(&told);
+        "#]].assert_eq(&(told.join("\n") + "\n"));
     }
 }
