@@ -127,6 +127,9 @@ impl Sampler<'_> {
             let is_last = *tries >= TRIES;
             let refused = match Interpreter::open(*pid) {
                 Ok(interpreter) => {
+                    if let Some(limit) = interpreter.limit() {
+                        tell(&mut self.told, self.outbox, format!("`{role}`: {limit}"));
+                    }
                     *watched = Watched::Open { interpreter: Box::new(interpreter), failed: 0 };
                     continue;
                 }

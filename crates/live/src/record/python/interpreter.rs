@@ -50,6 +50,7 @@ pub(super) struct Interpreter {
     /// Threads have the same ids for it as for us, and it tells them.
     knows_threads: bool,
     tells_waits: bool,
+    limit: Option<&'static str>,
 }
 
 impl Interpreter {
@@ -75,9 +76,24 @@ impl Interpreter {
             OpenError::Unread { reason: format!("expected an interpreter that py-spy can read (CPython 3.3 to 3.14), found: {found}") }
         })?;
         let is_new = (spy.version.major, spy.version.minor) >= (3, 11);
-        let knows_threads = is_new && has_one_namespace(&folder);
+        let is_beside_us = has_one_namespace(&folder);
+        let knows_threads = is_new && is_beside_us;
         let tells_waits = knows_threads && cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) && sleeps_at(pid, pid).is_ok();
-        Ok(Self { pid, spy, statics, knows_threads, tells_waits })
+        let limit = match (spy.addresses.threadstate_address, is_new, is_beside_us, tells_waits) {
+            (0, ..) => Some("its Python does not show who holds the interpreter lock: only where threads stand is recorded"),
+            (_, false, ..) => Some("its Python is older than 3.11: who waits for the interpreter lock is not recorded, only who holds it"),
+            (_, _, false, _) => Some(
+                "it runs in a container: who waits for the interpreter lock is not recorded, only who holds it; run this inside to know",
+            ),
+            (.., false) => Some("this kernel does not tell where threads sleep: who waits for the interpreter lock is not recorded"),
+            _ => None,
+        };
+        Ok(Self { pid, spy, statics, knows_threads, tells_waits, limit })
+    }
+
+    /// What cannot be told of this process, as the end of a sentence.
+    pub(super) fn limit(&self) -> Option<&'static str> {
+        self.limit
     }
 
     /// Looks at all threads once.
