@@ -410,6 +410,7 @@ pub const SIGNALS: &[Signal] = &[
     signal("comm.alpha", Unit::Second, Dimension::Interconnect, Kind::Value, MEASURED, &[], "link and achieved"),
     signal("proc.cpu", Unit::Ratio, Dimension::Host, Kind::Gauge, MEASURED, &["role", "process"], "CPU use of a process, of one core"),
     signal("proc.gil_wait", Unit::Ratio, Dimension::Host, Kind::Gauge, MEASURED, &["role", "process"], "share of time waiting for the interpreter lock"),
+    signal("proc.gil_held", Unit::Ratio, Dimension::Host, Kind::Gauge, MEASURED, &["role", "process", "thread"], "share of time in which the threads of one name run with the interpreter lock"),
     signal("proc.runqueue_wait", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "main thread runnable but not running, so far"),
     signal("proc.run_time", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "main thread running, so far"),
     signal("proc.cpu_time", Unit::Second, Dimension::Host, Kind::Counter, MEASURED, &["role", "process"], "CPU time of all threads, so far"),

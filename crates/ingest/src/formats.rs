@@ -38,7 +38,7 @@ mod pyspy_dump;
 mod pyspy_raw;
 mod rocprofv3_json;
 mod sglang_bench_jsonl;
-mod stack_parts;
+pub(crate) mod stack_parts;
 mod vllm_bench_json;
 mod vllm_log;
 

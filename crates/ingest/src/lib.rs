@@ -34,6 +34,7 @@ mod stored;
 mod walk;
 
 pub use crate::error::IngestError;
+pub use crate::formats::stack_parts::looks::{LookedAt, ThreadFrame, ThreadLooks, ThreadState};
 pub use crate::options::{Options, Progress};
 pub use crate::read::{LogLines, Scrape, ScrapeReader, read, read_beside, read_bytes, read_log_lines, read_scrapes};
 pub use crate::secrets::redact_command;

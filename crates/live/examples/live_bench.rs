@@ -130,6 +130,8 @@ fn record_targets(seconds: u64) {
         targets,
         logs: Vec::new(),
         processes: Processes::None,
+        python: false,
+        nvml: None,
         out: out("record"),
         duration: Some(Duration::from_secs(seconds)),
         interval: Duration::from_secs(1),

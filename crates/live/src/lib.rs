@@ -31,7 +31,7 @@ pub use crate::fetch::{Fetch, FetchError};
 pub use crate::interrupt::on_interrupt;
 pub use crate::launched::{Launch, LaunchError, Launched, ask_to_end, end_now};
 pub use crate::prometheus::{Asked, PrometheusError, StoredWindow, parse_time, read_stored};
-pub use crate::record::{Processes, RecordError, RecordPlan, Recorded, record};
+pub use crate::record::{NVML, Processes, RecordError, RecordPlan, Recorded, record};
 pub use crate::tap::{TapError, TapPlan, Tapped, tap};
 pub use crate::watch::{ServeError, ServedPage};
 pub use crate::window::{LiveError, OwnedScrape, Seen, capture_of, scrape_window};

@@ -1,16 +1,20 @@
-//! Recording a running system into a growing capture: `/metrics` of engines and exporters, logs, processes of this host.
+//! Recording a running system into a growing capture: `/metrics` of engines and exporters, logs, processes of this host,
+//! their Python threads, its GPUs.
 //!
 //! Whoever measures hands pieces to an outbox that never blocks and holds a bounded number of bytes; one thread turns them
 //! into rows and closes a segment about once a second, through to the disk (`fsync` of every file, then of the folder). A
 //! kill loses the segment that is open, a full disk ends the recording with what was closed. Every target has a task and a
 //! limit on time of its own, so that a slow one delays no other. Command lines and environments of processes are not
-//! recorded. Left out: sampling of Python stacks, and NVML (`nvidia-smi` or an exporter's `/metrics` tell the same).
+//! recorded. Python threads are looked at from outside, by a thread of their own (`python.rs`); so are the GPUs of this host
+//! (`gpu.rs`), where the engine's processes are.
 
+mod gpu;
 mod host;
 mod keep;
 mod outbox;
 mod processes;
 mod profile;
+mod python;
 mod tail;
 mod targets;
 
@@ -32,8 +36,13 @@ use crate::window::runtime;
 const SEGMENT: Duration = Duration::from_secs(1);
 /// How often the end is looked for.
 const POLL: Duration = Duration::from_millis(50);
+/// Longest wait at the end for a library that may hang.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Rows up to which a recording is made one finished capture at its end, which takes all of them into memory.
 const MAX_FINISHED_ROWS: u64 = 4_000_000;
+
+/// The name by which NVIDIA's library is found where a driver is installed.
+pub const NVML: &str = gpu::LIBRARY;
 
 /// What is recorded.
 #[derive(Clone, Debug)]
@@ -44,6 +53,10 @@ pub struct RecordPlan {
     pub logs: Vec<PathBuf>,
     /// Processes of the engine.
     pub processes: Processes,
+    /// Samples the Python threads of these processes.
+    pub python: bool,
+    /// NVIDIA's library, to read the GPUs beside these processes; see [`NVML`].
+    pub nvml: Option<PathBuf>,
     /// Where the capture grows; nothing, or an empty folder.
     pub out: PathBuf,
     /// How long; until it is stopped when `None`.
@@ -57,7 +70,7 @@ pub struct RecordPlan {
 }
 
 /// How a recording stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Scrapes that were answered.
     pub scrape_count: u64,
@@ -67,6 +80,8 @@ pub struct Recorded {
     pub dropped_count: u64,
     /// Moments of the host.
     pub host_count: u64,
+    /// Looks at the threads of a Python process.
+    pub look_count: u64,
     /// Bytes of logs.
     pub log_byte_count: u64,
     /// Rows in closed segments.
@@ -75,6 +90,8 @@ pub struct Recorded {
     pub segment_count: u32,
     /// Time since the recording began.
     pub elapsed: Duration,
+    /// What could not be recorded, and what would allow it.
+    pub notes: Vec<String>,
     /// The segments were made one finished capture.
     pub is_finished: bool,
 }
@@ -105,6 +122,7 @@ pub fn record(plan: &RecordPlan, stop: &AtomicBool, on_segment: &dyn Fn(Recorded
     let over = Arc::new(AtomicBool::new(false));
     let (outbox, inbox) = Outbox::new();
     let threads = spawn_all(plan, &over, &outbox).map_err(RecordError::SetUp)?;
+    let gpus = spawn_gpus(plan, &over, &outbox).map_err(RecordError::SetUp)?;
     let is_over = || stop.load(Ordering::Relaxed) || plan.duration.is_some_and(|duration| started.elapsed() >= duration);
     let mut closing = started + SEGMENT;
     let mut written = Ok(());
@@ -122,6 +140,9 @@ pub fn record(plan: &RecordPlan, stop: &AtomicBool, on_segment: &dyn Fn(Recorded
     over.store(true, Ordering::Relaxed);
     for thread in threads {
         let _ = thread.join(); // a thread that panicked has told so itself
+    }
+    if gpus.is_some_and(|gpus| !ends(&gpus)) {
+        outbox.put(outbox::Piece::Told { code: "gpus", sentence: HANGS.to_string() });
     }
     while let Some(piece) = inbox.next(Duration::ZERO).filter(|_| written.is_ok()) {
         written = keeper.take(piece);
@@ -144,7 +165,31 @@ fn spawn_all(plan: &RecordPlan, over: &Arc<AtomicBool>, outbox: &Outbox) -> std:
     threads.push(spawn("targets", Box::new(move || targets::read_all(runtime, &own, &away, &post)))?);
     let (own, away, post) = (plan.clone(), Arc::clone(over), outbox.clone());
     threads.push(spawn("host", Box::new(move || near(&own, &away, &post)))?);
+    if plan.python && plan.processes != Processes::None {
+        let (wanted, away, post) = (plan.processes.clone(), Arc::clone(over), outbox.clone());
+        threads.push(spawn("python", Box::new(move || python::sample(&wanted, &away, &post)))?);
+    }
     Ok(threads)
+}
+
+/// What is told of a library that does not come back.
+const HANGS: &str = "NVIDIA's library did not come back from a call, GPUs are recorded until then: see whether `nvidia-smi` runs";
+
+/// One thread for the GPUs, which may hang in a library that is not ours.
+fn spawn_gpus(plan: &RecordPlan, over: &Arc<AtomicBool>, outbox: &Outbox) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
+    let Some(library) = plan.nvml.clone().filter(|_| plan.processes != Processes::None) else { return Ok(None) };
+    let (interval, away, post) = (plan.interval, Arc::clone(over), outbox.clone());
+    let work = move || gpu::read(&library, interval, &away, &post);
+    std::thread::Builder::new().name("gpus".into()).spawn(work).map(Some)
+}
+
+/// Whether a thread ends in time; one that does not is left to itself.
+fn ends(thread: &std::thread::JoinHandle<()>) -> bool {
+    let waited = Instant::now();
+    while !thread.is_finished() && waited.elapsed() < PATIENCE {
+        std::thread::sleep(POLL / 5);
+    }
+    thread.is_finished()
 }
 
 /// Processes and logs, once per interval.

@@ -15,8 +15,8 @@ use crate::{destination, out, quantity};
 
 /// Record a running system into a capture
 ///
-/// Reads /metrics of engines and exporters, follows logs, and samples the engine's processes, until Ctrl-C or --for. About once
-/// a second a segment of the capture is closed and synced to the disk: a kill loses the last second, diagnose and watch read
+/// Reads /metrics of engines and exporters, follows logs, and samples the engine's processes, their Python threads and the
+/// NVIDIA GPUs beside them, until Ctrl-C or --for. About once a second a segment of the capture is closed and synced to the disk: a kill loses the last second, diagnose and watch read
 /// the capture while it grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 recorded, 2 could not run, or ended early because it could not be written")]
@@ -36,6 +36,17 @@ pub(crate) struct Args {
     /// The engine's processes by name, as in vllm or sglang
     #[arg(long, value_name = "NAME")]
     process: Option<String>,
+
+    /// Leave out Python threads of the engine's processes, which are otherwise looked at 20 times a second: where each stands, and
+    /// who holds the interpreter lock. The engine is never paused, and looking takes 5 % of a core at most; it needs the right to
+    /// read the engine's memory, as root, as the same user, or in a container with --cap-add SYS_PTRACE
+    #[arg(long)]
+    no_python: bool,
+
+    /// Leave out the NVIDIA GPUs of this host, which are otherwise read beside the engine's processes where there are any: how busy
+    /// they are, clocks and what holds them down, power, memory, PCIe
+    #[arg(long)]
+    no_gpu: bool,
 
     /// Where the capture grows [default: inferoscope-TIME.capture]
     #[arg(long, value_name = "X.capture")]
@@ -112,6 +123,8 @@ fn plan(args: &Args) -> anyhow::Result<RecordPlan> {
         targets,
         logs: args.log.clone(),
         processes,
+        python: !args.no_python,
+        nvml: (!args.no_gpu).then(|| live::NVML.into()),
         out: args.out.clone().unwrap_or_else(default_out),
         duration: args.duration,
         interval: args.interval,
@@ -140,14 +153,18 @@ pub(crate) fn now_s() -> u64 {
 
 fn summary(told: &Recorded, path: &str) -> String {
     let mut text = format!(
-        "recorded {path}: {} rows in {} s; {} readings, {} failed; {} moments of the host, {} bytes of logs\n",
+        "recorded {path}: {} rows in {} s; {} readings, {} failed; {} moments of the host, {} looks at Python, {} bytes of logs\n",
         told.row_count,
         told.elapsed.as_secs(),
         told.scrape_count,
         told.failed_count,
         told.host_count,
+        told.look_count,
         told.log_byte_count
     );
+    for note in &told.notes {
+        text.push_str(&format!("{}\n", clean::line(note)));
+    }
     if told.dropped_count > 0 {
         text.push_str(&format!("{} pieces were dropped, because the disk could not keep up\n", told.dropped_count));
     }

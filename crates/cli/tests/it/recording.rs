@@ -156,6 +156,45 @@ fn page(port: u16) -> Option<String> {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_string())
 }
 
+/// An interpreter that allows nobody but root to look into it.
+const GUARDED: &str = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); print('ready', flush=True); time.sleep(1000)";
+
+#[test]
+fn threads_that_may_not_be_looked_at_are_told_with_what_would_allow_it() {
+    if !is_installed("python3", "Python threads that may not be looked at") {
+        return;
+    }
+    let mut guarded = Running::start(Command::new("python3").args(["-c", GUARDED]));
+    let mut line = String::new();
+    BufReader::new(guarded.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    let mut command = if is_root { as_nobody(folder.path()) } else { program::command() };
+    let pid = guarded.0.id().to_string();
+    let run = program::finish(command.args(["record", "--pid", &pid, "--for", "2s", "--out"]).arg(folder.path().join("x.capture")));
+    assert_eq!(run.code, 0, "{run:?}");
+    let told = "`api_server`: Python threads are not recorded: it belongs to the user with id 0: run this as that user (`sudo -u '#0'`) \
+                or as root\n";
+    assert!(run.stdout.contains(told) && run.stderr.is_empty(), "{run:?}");
+    let capture = capture::store::open(&folder.path().join("x.capture")).unwrap();
+    let notes = capture.tables.issues.rows().filter(|row| capture.text(row.code) == "python_threads");
+    assert_eq!(notes.map(|row| (row.count, format!("{}\n", capture.text(row.sentence)))).collect::<Vec<_>>(), [(1, told.to_string())]);
+    let signals: Vec<&str> = capture.tables.samples.signal.iter().map(|name| capture.text(*name)).collect();
+    assert!(signals.contains(&"proc.cpu_time"), "the rest is recorded: {signals:?}");
+}
+
+/// The program as run by a user without rights, from where that user may read it, writing into `folder`.
+fn as_nobody(folder: &Path) -> Command {
+    let own = folder.join("inferoscope");
+    std::fs::copy(env!("CARGO_BIN_EXE_inferoscope"), &own).unwrap();
+    for path in [folder, &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let mut command = program::command_of("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(own);
+    command
+}
+
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -187,21 +226,24 @@ fn a_growing_recording_is_watched_and_its_verdict_scraped() {
     assert!(refused.stderr.contains("can be reached from other machines"), "{refused:?}");
 }
 
-/// Whether a program of Debian's package `prometheus` is there; a missing one is told, or a failure where nothing may be skipped.
+/// What programs of Debian's package `prometheus` are for.
+const PROMETHEUS: &str = "the exporter before a real Prometheus";
+
+/// Whether a program is there; a missing one is told, or a failure where nothing may be skipped.
 #[expect(clippy::print_stderr)] // who runs the tests must see it
-fn is_installed(name: &str) -> bool {
+fn is_installed(name: &str, tested: &str) -> bool {
     if Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok() {
         return true;
     }
     let all_required = std::env::var("INFEROSCOPE_REQUIRE").is_ok_and(|value| value == "all");
     assert!(!all_required, "nothing may be skipped, and `{name}` is not installed");
-    eprintln!("skipped: the exporter before a real Prometheus, `{name}` is not installed");
+    eprintln!("skipped: {tested}, `{name}` is not installed");
     false
 }
 
 /// `promtool check metrics` accepts the page.
 fn check_page(text: &str) {
-    if !is_installed("promtool") {
+    if !is_installed("promtool", PROMETHEUS) {
         return;
     }
     let mut lint = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -212,7 +254,7 @@ fn check_page(text: &str) {
 
 /// A real server with our own configuration scrapes the page and evaluates our alerts.
 fn scrape_for_real(folder: &Path, exporter: &str) {
-    if !is_installed("prometheus") {
+    if !is_installed("prometheus", PROMETHEUS) {
         return;
     }
     let deploy = program::root().join("deploy");
@@ -245,7 +287,7 @@ fn scrape_for_real(folder: &Path, exporter: &str) {
 
 #[test]
 fn the_alerts_do_what_they_say() {
-    if !is_installed("promtool") {
+    if !is_installed("promtool", PROMETHEUS) {
         return;
     }
     for arguments in [["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"], ["test", "rules", "alerts_test.yml"]] {

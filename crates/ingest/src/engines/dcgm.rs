@@ -59,6 +59,8 @@ pub(crate) const METRICS: &[Metric] = &[
     level("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "gpu.temperature"),
     level("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "gpu.throttle_reasons"),
     level("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "gpu.throttle_reasons"),
+    level("DCGM_FI_DEV_PCIE_LINK_GEN", "gpu.pcie_gen"),
+    level("DCGM_FI_DEV_PCIE_LINK_WIDTH", "gpu.pcie_width"),
     level("DCGM_FI_DEV_FB_USED", "gpu.memory_used").scale(MIB),
     level("DCGM_FI_DEV_FB_TOTAL", "gpu.memory_total").scale(MIB),
     level("GPU_GFX_ACTIVITY", "gpu.busy").percent().only(is_amd),

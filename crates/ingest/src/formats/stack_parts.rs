@@ -4,6 +4,7 @@
 //! work: their shares (parts `idle` and `spin`) are of all samples of the process. Command lines and values of variables,
 //! which py-spy can print, never enter.
 
+pub(crate) mod looks;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -88,18 +89,35 @@ impl<'a> Frame<'a> {
         self.file.strip_suffix(file).is_some_and(|before| before.is_empty() || before.ends_with('/'))
     }
 
+    /// The path from the package on, where it is in one.
+    fn in_package(&self) -> Option<&'a str> {
+        ["site-packages/", "dist-packages/"].iter().find_map(|root| self.file.rsplit_once(root)).map(|(_, inside)| inside)
+    }
+
     /// The path from the package on; of other absolute paths the last two names, which hold no user's.
     fn short_file(&self) -> &'a str {
-        for root in ["site-packages/", "dist-packages/"] {
-            if let Some((_, inside)) = self.file.rsplit_once(root) {
-                return inside;
-            }
+        self.in_package().unwrap_or_else(|| {
+            let is_absolute = self.file.starts_with('/');
+            let names = self.file.rmatch_indices('/').nth(1).filter(|_| is_absolute).map_or(0, |(at, _)| at + 1);
+            &self.file[names..]
+        })
+    }
+
+    /// The path from the package on, else the last name.
+    fn own_file(&self) -> &'a str {
+        self.in_package().unwrap_or_else(|| self.file.rsplit('/').next().unwrap_or_default())
+    }
+
+    /// Adds the frame, with `file` for its path, to a folded stack.
+    fn fold(&self, file: &str, folded: &mut String) {
+        if !folded.is_empty() {
+            folded.push(';');
         }
-        if !self.file.starts_with('/') {
-            return self.file;
+        folded.push_str(self.function);
+        if !file.is_empty() {
+            let colon = if self.line.is_empty() { "" } else { ":" };
+            folded.push_str(&format!(" ({file}{colon}{})", self.line));
         }
-        let names = self.file.rmatch_indices('/').nth(1).map_or(0, |(at, _)| at + 1);
-        &self.file[names..]
     }
 }
 
@@ -162,14 +180,7 @@ impl Stacks {
         let part = if state == State::Idle { IDLE } else { part_of(frames) };
         self.folded.clear();
         for frame in frames.iter().rev() {
-            if !self.folded.is_empty() {
-                self.folded.push(';');
-            }
-            self.folded.push_str(frame.function);
-            if !frame.file.is_empty() {
-                let colon = if frame.line.is_empty() { "" } else { ":" };
-                self.folded.push_str(&format!(" ({}{colon}{})", frame.short_file(), frame.line));
-            }
+            frame.fold(frame.short_file(), &mut self.folded);
         }
         let key = (process, builder.intern(thread), builder.intern(&self.folded), state, part);
         if self.weights.len() >= MAX_STACKS && !self.weights.contains_key(&key) {
@@ -212,6 +223,18 @@ impl Stacks {
 }
 
 fn add_shares(role: &str, parts: &BTreeMap<&str, f64>, builder: &mut Builder<'_>) {
+    let working = shares(role, parts, builder);
+    if working < MIN_WORKING {
+        let of = if role.is_empty() { String::new() } else { format!(" of `{role}`") };
+        let sentence = format!(
+            "expected at least {MIN_WORKING} samples at work for shares by part, found {working}{of}; its stacks are kept without shares"
+        );
+        builder.issue(Severity::Note, "few_stacks", role, 1, sentence);
+    }
+}
+
+/// Adds the shares of a role's parts, and says how many samples were at work.
+fn shares(role: &str, parts: &BTreeMap<&str, f64>, builder: &mut Builder<'_>) -> f64 {
     let total: f64 = parts.values().sum();
     let is_work = |part: &str| part != IDLE && part != SPIN;
     let working: f64 = parts.iter().filter(|(part, _)| is_work(part)).map(|(_, weight)| weight).sum();
@@ -223,13 +246,7 @@ fn add_shares(role: &str, parts: &BTreeMap<&str, f64>, builder: &mut Builder<'_>
             builder.sample(0, "proc.frame_share", &labels, weight / working);
         }
     }
-    if working < MIN_WORKING {
-        let of = if role.is_empty() { String::new() } else { format!(" of `{role}`") };
-        let sentence = format!(
-            "expected at least {MIN_WORKING} samples at work for shares by part, found {working}{of}; its stacks are kept without shares"
-        );
-        builder.issue(Severity::Note, "few_stacks", role, 1, sentence);
-    }
+    working
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use super::{RecordPlan, Recorded};
 
 /// Source name of what this host tells.
 const HOST: &str = "host.jsonl";
+/// Source name of what NVIDIA's library tells.
+const GPUS: &str = "nvml";
 /// First bytes of a log that tell its format.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Lines kept while a log's beginning is of no known format.
@@ -31,6 +33,7 @@ pub(super) struct Keeper {
     writer: Writer,
     targets: Vec<Target>,
     logs: Vec<LogState>,
+    gpus: ingest::ScrapeReader,
     told: Recorded,
     open_rows: u64,
     dropped_told: u64,
@@ -78,6 +81,7 @@ impl Keeper {
             writer: Writer::create(&plan.out)?,
             targets: plan.targets.iter().map(target).collect(),
             logs: plan.logs.iter().enumerate().map(log).collect(),
+            gpus: ingest::ScrapeReader::new(GPUS),
             told: Recorded::default(),
             open_rows: 0,
             dropped_told: 0,
@@ -86,7 +90,7 @@ impl Keeper {
 
     /// How the recording stands.
     pub(super) fn told(&self, started: Instant) -> Recorded {
-        Recorded { elapsed: started.elapsed(), ..self.told }
+        Recorded { elapsed: started.elapsed(), ..self.told.clone() }
     }
 
     /// Adds a piece to the open segment.
@@ -121,6 +125,22 @@ impl Keeper {
                 self.append(issue(Severity::Note, code, &self.logs[log].name, "", 1, &sentence))
             }
             Piece::Profiler { sentence } => self.append(issue(Severity::Note, "profiler", "", "", 1, &sentence)),
+            Piece::Threads { capture, look_count, .. } => {
+                self.told.look_count = look_count;
+                self.append(*capture)
+            }
+            Piece::Gpus { t_ns, body } => {
+                let mut capture = self.gpus.read(&ingest::Scrape { t_ns, body: &body }, &options);
+                if capture.tables.settings.key.is_empty() {
+                    capture.tables.runs = Runs::default(); // told once a minute
+                }
+                self.append(capture)
+            }
+            Piece::Told { code, sentence } => {
+                let note = issue(Severity::Note, code, "", "", 1, &sentence);
+                self.told.notes.push(sentence);
+                self.append(note)
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use capture::Capture;
+
 use super::tail::Found;
 
 /// Bytes that may wait.
@@ -25,16 +27,23 @@ pub(super) enum Piece {
     Log { log: usize, found: Found },
     /// What became of the engine's profiler.
     Profiler { sentence: String },
+    /// What was seen of Python threads, about how many bytes it takes, and how many looks there were since the beginning.
+    Threads { capture: Box<Capture>, byte_count: usize, look_count: u64 },
+    /// The GPUs of this host, as a page of an exporter.
+    Gpus { t_ns: i64, body: Vec<u8> },
+    /// What could not be recorded, and what would allow it.
+    Told { code: &'static str, sentence: String },
 }
 
 impl Piece {
     fn byte_count(&self) -> usize {
         PIECE_BYTES
             + match self {
-                Self::Scrape { body, .. } => body.len(),
+                Self::Scrape { body, .. } | Self::Gpus { body, .. } => body.len(),
                 Self::Host { line } => line.len(),
                 Self::Log { found: Found::Lines { bytes, .. }, .. } => bytes.len(),
-                Self::Failure { .. } | Self::Log { .. } | Self::Profiler { .. } => 0,
+                Self::Threads { byte_count, .. } => *byte_count,
+                Self::Failure { .. } | Self::Log { .. } | Self::Profiler { .. } | Self::Told { .. } => 0,
             }
     }
 }

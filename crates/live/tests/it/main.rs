@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
+mod gpu;
 #[path = "../support/known_server.rs"]
 mod known_server;
 mod load;
 mod prometheus;
+mod python;
 mod record;
 mod servers;
 mod simulated;

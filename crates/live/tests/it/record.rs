@@ -24,6 +24,8 @@ fn plan(ports: &[u16], length_ms: u64) -> RecordPlan {
         targets: ports.iter().map(|port| format!("http://127.0.0.1:{port}").parse().unwrap()).collect(),
         logs: Vec::new(),
         processes: Processes::None,
+        python: false,
+        nvml: None,
         out: place(),
         duration: Some(Duration::from_millis(length_ms)),
         interval: Duration::from_millis(100),

@@ -56,14 +56,15 @@ question!(
         let waited = serving_growth(s.evidence, "proc.runqueue_wait").zip(serving_growth(s.evidence, "proc.run_time"));
         let throttled = total(s, "host.cpu_throttled")
             .or_else(|| super::read::host(s.evidence, "host.cpu_throttled").map(crate::evidence::Series::growth).reduce(f64::max));
-        if let Some(lock) = level(s, "proc.gil_wait") {
-            return Asked::yes_no(lock >= 0.1, format!("{} of the time waiting for the interpreter lock", percent(lock)));
-        }
-        match (waited, throttled) {
-            (Some((wait, run)), _) if run > 0.0 => {
+        let lock = level(s, "proc.gil_wait");
+        let of_lock = |lock: f64| Asked::yes_no(lock >= 0.1, format!("{} of the time waiting for the interpreter lock", percent(lock)));
+        match (waited, throttled, lock) {
+            (.., Some(lock)) if lock >= 0.1 => of_lock(lock),
+            (Some((wait, run)), ..) if run > 0.0 => {
                 Asked::yes_no(wait >= STARVED * (wait + run), format!("{} s waiting per second it ran", digits(wait / run)))
             }
-            (_, Some(time_s)) => Asked::yes_no(time_s > 0.0, format!("{} throttled by the quota", seconds(time_s))),
+            (_, Some(time_s), _) => Asked::yes_no(time_s > 0.0, format!("{} throttled by the quota", seconds(time_s))),
+            (.., Some(lock)) => of_lock(lock),
             _ => Asked::cannot_tell("the serving processes' own CPU was not recorded"),
         }
     }

@@ -102,6 +102,8 @@ fn load_recorded(setting: &Setting<'_>, launched: &mut Launched, folder: &Path) 
         targets: [setting.server.metrics()].into_iter().chain(setting.metrics.iter().cloned()).collect(),
         logs: Vec::new(), // the log lies beside the recording, whole
         processes: Processes::Id(launched.id()),
+        python: false, // both runs are to cost the same, and no more than they must
+        nvml: Some(live::NVML.into()),
         out: folder.join("recorded.capture"),
         duration: None,
         interval: INTERVAL,
