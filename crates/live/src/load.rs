@@ -21,6 +21,7 @@ mod run;
 mod sweep;
 mod target;
 
+pub use crate::http::HttpVersion;
 pub use aiperf::aiperf_jsonl;
 pub use attempt::{Attempt, Counting, Ending, Piece};
 pub use body::{Api, Dialect};

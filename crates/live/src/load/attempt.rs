@@ -47,6 +47,8 @@ pub enum Ending {
     Done,
     /// No connection.
     Connect,
+    /// HTTP/2 was asked for, and the server does not speak it.
+    NoHttp2,
     /// Not in time.
     Timeout,
     /// The connection broke, or what came is not HTTP.
@@ -68,7 +70,7 @@ impl Ending {
             Self::Done => "",
             Self::Cut => "abort",
             Self::Timeout => "timeout",
-            Self::Connect | Self::Broken | Self::Short => "connection",
+            Self::Connect | Self::NoHttp2 | Self::Broken | Self::Short => "connection",
             Self::Status | Self::Refused | Self::Empty => "error",
         }
     }
@@ -79,6 +81,7 @@ impl Ending {
             Self::Done => "whole answer",
             Self::Cut => "cut off at the end of the load",
             Self::Connect => "no connection",
+            Self::NoHttp2 => "asked for HTTP/2, which the server does not speak here",
             Self::Timeout => "not answered in time",
             Self::Broken => "connection broke",
             Self::Short => "stream closed before the answer was complete",
@@ -92,9 +95,10 @@ impl Ending {
 impl From<ExchangeError> for Ending {
     fn from(error: ExchangeError) -> Self {
         match error {
-            ExchangeError::Connect => Self::Connect,
+            ExchangeError::Connect(_) => Self::Connect,
+            ExchangeError::NoHttp2 => Self::NoHttp2,
             ExchangeError::Timeout => Self::Timeout,
-            ExchangeError::Broken => Self::Broken,
+            ExchangeError::Broken(_) => Self::Broken,
             ExchangeError::TooLarge => Self::Refused,
         }
     }

@@ -23,7 +23,7 @@ use super::pacer::{self, Job};
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::clock::Clock;
-use crate::http::{Connection, ExchangeError};
+use crate::http::{Connection, ExchangeError, HttpVersion};
 use crate::window::runtime;
 
 /// Longest wait for a connection.
@@ -56,6 +56,8 @@ pub struct Plan {
     pub server: Address,
     /// Who asks.
     pub authorization: Option<Authorization>,
+    /// What is spoken on connections.
+    pub http: HttpVersion,
     /// Endpoint.
     pub api: Api,
     /// How the server is spoken to.
@@ -343,12 +345,12 @@ impl Shared {
             attempt.is_new_connection = idle.is_none();
             let mut connection = match idle {
                 Some(connection) => connection,
-                None => Connection::open(&self.plan.server, self.clock, limit).await?,
+                None => Connection::open(&self.plan.server, self.plan.http, self.clock, limit).await?,
             };
             attempt.connected_ns = Some(self.clock.now_ns());
             let request = self.request(body.clone());
             let result = exchange(attempt, &mut connection, request, self.plan.is_streamed, deadline).await;
-            if result == Err(ExchangeError::Broken) && !attempt.is_new_connection && attempt.headers_ns.is_none() {
+            if matches!(result, Err(ExchangeError::Broken(_))) && !attempt.is_new_connection && attempt.headers_ns.is_none() {
                 continue;
             }
             if result.is_ok() {

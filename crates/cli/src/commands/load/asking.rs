@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use live::load::{self, Api, Axis, Dialect, LoadRun, Plan};
+use live::load::{self, Api, Axis, Dialect, HttpVersion, LoadRun, Plan};
 use live::{Address, Authorization};
 
 use super::offer::OfferArgs;
@@ -28,6 +28,10 @@ pub(crate) struct AskArgs {
     /// Where a bearer token stands: env:NAME or file:PATH
     #[arg(long, value_name = "PLACE")]
     bearer: Option<String>,
+
+    /// Speak HTTP/2, one request at a time on a connection: agreed upon over https, taken for granted over http
+    #[arg(long)]
+    http2: bool,
 
     /// Ask for whole answers instead of streams
     #[arg(long)]
@@ -95,6 +99,7 @@ impl AskArgs {
         Ok(Plan {
             server: server.clone(),
             authorization: authorization.cloned(),
+            http: if self.http2 { HttpVersion::Http2 } else { HttpVersion::Http1 },
             api: if self.api == "chat" { Api::Chat } else { Api::Completions },
             dialect: target.dialect,
             model: target.model.clone(),
