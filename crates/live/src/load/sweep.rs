@@ -187,6 +187,7 @@ mod tests {
             server: "http://localhost".parse().unwrap(),
             authorization: None,
             http: HttpVersion::Http1,
+            tokenizer: None,
             api: Api::Chat,
             dialect: Dialect::OpenAi,
             model: String::new(),

@@ -74,6 +74,7 @@ impl Rehearsal {
             server: Address::base(PLACE).expect("the place is an address"),
             authorization: None,
             http: HttpVersion::Http1,
+            tokenizer: None,
             api: Api::Completions,
             dialect: Dialect::Vllm,
             model: "simulated-8b".into(),

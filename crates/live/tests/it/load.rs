@@ -93,6 +93,36 @@ fn roles_reasoning_and_chunks_of_four_tokens_are_told_apart() {
     }
 }
 
+/// Each word is a token, known or not.
+const WORDS_ARE_TOKENS: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+    "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
+    "model":{"type":"WordLevel","vocab":{"[UNK]":0,"tok":1},"unk_token":"[UNK]"}}"#;
+
+#[test]
+fn a_tokenizer_makes_prompts_exact_and_counts_what_the_server_does_not_tell() {
+    let path = std::env::temp_dir().join(format!("inferoscope-words-{}.json", std::process::id()));
+    std::fs::write(&path, WORDS_ARE_TOKENS).unwrap();
+    let tokenizer = load::Tokenizer::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for (usage, counting) in
+        [(Usage::None, Counting::Tokenizer), (Usage::Total, Counting::Tokenizer), (Usage::PerChunk, Counting::PerChunk)]
+    {
+        let (address, truth) = start(Script { chunks: 16, reasoning: 4, tokens: 4, usage, ..Script::default() });
+        let plan = Plan { tokenizer: Some(tokenizer.clone()), ..plan(address.port(), 8, users(4)) };
+        let (run, figures) = run(&plan);
+        assert_eq!(truth.lock().unwrap().prompt_words, [20; 8]);
+        for attempt in &run.attempts {
+            assert_eq!((attempt.ending, attempt.output_tokens), (Ending::Done, Some(64)));
+            assert!(attempt.pieces.iter().all(|piece| piece.tokens == 4), "{usage:?}: {:?}", attempt.pieces);
+            assert_eq!(attempt.prompt_tokens, Some(if usage == Usage::None { 20 } else { 7 }));
+        }
+        assert_eq!((figures.counting, figures.disagreement.answers), (Some(counting), 0));
+        let ratio = figures.chunk_gap.p50 / figures.token_gap.p50;
+        assert!((ratio - 4.0).abs() < 0.5 && figures.token_gap.count == 8 * 60, "{usage:?}: {ratio}");
+        assert!((figures.tpot.p50 * 4.0 - figures.chunk_gap.mean).abs() < 0.004, "{usage:?}: {}", figures.tpot.p50);
+    }
+}
+
 #[test]
 fn trouble_is_named_and_changes_no_figure() {
     for (trouble, ending) in [

@@ -86,6 +86,8 @@ pub(crate) struct Truth {
     pub(crate) gaps_s: Vec<f64>,
     /// Requests, answered or not.
     pub(crate) requests: u64,
+    /// Words of their prompts.
+    pub(crate) prompt_words: Vec<usize>,
 }
 
 impl Truth {
@@ -111,6 +113,7 @@ pub(crate) fn plan(server: Address, count: usize, per_s: f64, [prompt, output]: 
         server,
         authorization: None,
         http: HttpVersion::Http1,
+        tokenizer: None,
         api: Api::Chat,
         dialect: Dialect::OpenAi,
         model: "known".into(),
@@ -149,7 +152,7 @@ pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
 
 async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) {
     let mut buffer = Vec::new();
-    while let Some(is_get) = read_request(&mut stream, &mut buffer).await {
+    while let Some((is_get, body)) = read_request(&mut stream, &mut buffer).await {
         let received = Instant::now();
         if is_get {
             let list = r#"{"data":[{"id":"known","owned_by":"vllm"}]}"#;
@@ -162,6 +165,7 @@ async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) 
         let number = {
             let mut truth = truth.lock().unwrap();
             truth.requests += 1;
+            truth.prompt_words.push(prompt_words(&body));
             truth.requests
         };
         let trouble = if number.is_multiple_of(3) { Trouble::None } else { script.trouble };
@@ -171,16 +175,22 @@ async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) 
     }
 }
 
-/// Reads one request; whether it is a GET.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<bool> {
+fn prompt_words(body: &[u8]) -> usize {
+    let body = String::from_utf8_lossy(body);
+    let content = body.split_once(r#""content":""#).and_then(|(_, rest)| rest.split_once('"'));
+    content.map_or(0, |(content, _)| content.split_whitespace().count())
+}
+
+/// Reads one request; whether it is a GET, and its body.
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(bool, Vec<u8>)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
             let length: usize =
                 head.lines().find_map(|line| line.strip_prefix("content-length:")).map_or(0, |text| text.trim().parse().unwrap());
             if buffer.len() >= end + 4 + length {
-                buffer.drain(..end + 4 + length);
-                return Some(head.starts_with("get"));
+                let body = buffer.drain(..end + 4 + length).skip(end + 4).collect();
+                return Some((head.starts_with("get"), body));
             }
         }
         let mut piece = vec![0; 16 << 10];
