@@ -46,7 +46,7 @@ pub enum Schedule {
         users: u32,
         /// Between an answer and the next request of a user.
         think: Duration,
-        /// Users start one after the other over this time.
+        /// Users start one after the other over this time. What is sent meanwhile counts.
         ramp: Duration,
     },
 }

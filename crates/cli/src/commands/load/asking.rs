@@ -108,9 +108,9 @@ impl AskArgs {
     /// The load, or one level of it.
     pub(crate) fn plan(&self, asked: &Asked<'_>, level: Option<(Axis, f64)>) -> anyhow::Result<Plan> {
         let Asked { server, authorization, target, tokenizer } = *asked;
-        let schedule = self.offer.schedule(level);
         let is_open_ended = self.offer.requests.is_none() && self.offer.replay.is_none();
         let duration = self.duration.or_else(|| is_open_ended.then_some(Duration::from_secs(30)));
+        let schedule = self.offer.schedule(level, duration);
         Ok(Plan {
             server: server.clone(),
             authorization: authorization.cloned(),
