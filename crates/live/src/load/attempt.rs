@@ -407,7 +407,7 @@ mod tests {
         // Without usage a chunk was taken for a token.
         let output_tokens = told.or(Some(counts.len() as u64));
         let pieces = counts.iter().map(|_| Piece { t_ns: 0, tokens: 0 }).collect();
-        let mut attempt = Attempt { output_tokens, pieces, counting, ..Attempt::default() };
+        let mut attempt = Attempt { pieces, output_tokens, counting, ..Attempt::default() };
         attempt.recount(counts);
         (attempt.output_tokens, attempt.pieces.iter().map(|piece| piece.tokens).collect(), attempt.recounted_tokens)
     }

@@ -237,7 +237,7 @@ impl Figures {
                 chunks.add(gap, 1);
                 match attempt.counting {
                     Counting::PerChunk | Counting::Tokenizer => {
-                        tokens.add(gap / f64::from(pair[1].tokens.max(1)), u64::from(pair[1].tokens))
+                        tokens.add(gap / f64::from(pair[1].tokens.max(1)), u64::from(pair[1].tokens));
                     }
                     Counting::Total => tokens.add(gap / mean, 1),
                     Counting::Assumed => tokens.add(gap, 1),
