@@ -23,6 +23,7 @@ const ONLY: &[(&str, &str)] = &[
     ("hyper", "live"),
     ("tokio", "live"),
     ("tokio-rustls", "live"),
+    ("tokenizers", "live"),
     ("datafusion", "fleet"),
     ("ballista", "fleet"),
 ];

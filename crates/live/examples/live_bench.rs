@@ -39,15 +39,21 @@ fn pages() -> Vec<String> {
     text.split("# SCRAPE ").skip(1).filter_map(|scrape| scrape.split_once('\n')).map(|(_, page)| page.to_string()).collect()
 }
 
-/// Answers with pages in turn, or with a stream where there are none; tells its port on stdout.
+/// Answers with pages in turn and stays connected, or with a stream where there are none; tells its port on stdout.
 fn serve(pages: &[String]) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     for (count, stream) in listener.incoming().enumerate() {
         let mut stream = stream.unwrap();
         if let Some(page) = pages.get(count % pages.len().max(1)) {
-            let _ = stream.read(&mut [0; 2048]);
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+            let (mut page, mut number) = (page, count);
+            while stream.read(&mut [0; 2048]).is_ok_and(|read| read > 0) {
+                if write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()).is_err() {
+                    break;
+                }
+                number += 1;
+                page = &pages[number % pages.len()];
+            }
         } else {
             std::thread::Builder::new().stack_size(128 << 10).spawn(move || answer_stream(&mut stream)).unwrap();
         }

@@ -9,6 +9,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "../tests/support/known_http2.rs"]
+mod known_http2;
 #[allow(dead_code)] // the tests use more of it
 #[path = "../tests/support/known_server.rs"]
 mod known_server;
@@ -18,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use known_server::{Script, Usage, percentile, plan, start};
-use live::load::{self, Figures, Plan, Schedule, Slo};
+use live::load::{self, Figures, HttpVersion, Plan, Schedule, Slo};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,12 +36,17 @@ fn main() {
     );
     for streams in [64, 256, 1024] {
         // Users that all connect in the same moment measure how the server accepts.
-        row(streams, 3 * streams, paced(), Duration::from_secs(1));
+        row(HttpVersion::Http1, streams, 3 * streams, paced(), Duration::from_secs(1));
     }
+    println!("paced, over HTTP/2");
+    row(HttpVersion::Http2, 64, 192, paced(), Duration::from_secs(1));
+    row(HttpVersion::Http2, 256, 768, paced(), Duration::from_secs(1));
     println!("flood: 256 chunks as fast as the server can, 512000 chunks in all");
     for streams in [16, 64, 256] {
-        row(streams, 2000, flood(), Duration::ZERO);
+        row(HttpVersion::Http1, streams, 2000, flood(), Duration::ZERO);
     }
+    println!("flood, over HTTP/2");
+    row(HttpVersion::Http2, 64, 2000, flood(), Duration::ZERO);
 }
 
 fn paced() -> Script {
@@ -67,11 +74,11 @@ fn serve(script: Script) {
     );
 }
 
-fn row(streams: u32, requests: u32, script: Script, ramp: Duration) {
-    let (address, truth) = start(script);
+fn row(http: HttpVersion, streams: u32, requests: u32, script: Script, ramp: Duration) {
+    let (address, truth) = if http == HttpVersion::Http2 { known_http2::start(script) } else { start(script) };
     let server = live::Address::base(&format!("http://{address}")).unwrap();
     let schedule = Schedule::Closed { users: streams, think: Duration::ZERO, ramp };
-    let plan = Plan { most_in_flight: streams, ..plan(server, requests as usize, 1.0, [32, 64], schedule) };
+    let plan = Plan { http, most_in_flight: streams, ..plan(server, requests as usize, 1.0, [32, 64], schedule) };
     let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
     let figures = Figures::of(&run.attempts, Slo::default());
     let truth = truth.lock().unwrap();

@@ -1,25 +1,23 @@
 //! One GET (or a POST without a body) of one address, with a limit on everything.
 
 use std::io::Read as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
-use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::time::timeout_at;
+use tokio::time::Instant;
 
 use crate::address::Address;
 use crate::authorization::Authorization;
-use crate::http::wire::{Wire, dial, secure};
+use crate::clock::Clock;
+use crate::http::{Connection, ExchangeError, HttpVersion};
 
-/// Room for the response's head; a metrics endpoint needs a few hundred bytes.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most room made for a body before it came.
+const MAX_EXPECTED_BYTES: u64 = 1 << 20;
 
 /// Stage of a connection that does not come about.
 const UNREACHED: &str = "could not be reached";
@@ -42,6 +40,10 @@ pub struct Fetch {
     /// Asks with POST and an empty body, as engines want it that start or stop their profiler.
     pub posts: bool,
 }
+
+/// The connection of one reading, for the next one of the same address.
+#[derive(Default)]
+pub(crate) struct Kept(Option<Connection>);
 
 /// Why there is no answer. Addresses are shown without credentials.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +72,7 @@ pub enum FetchError {
         /// Address.
         address: Address,
         /// Cause.
-        source: hyper::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The body went on beyond the limit.
     #[error("`{address}` sent more than {limit} bytes; expected a metrics page")]
@@ -165,51 +167,65 @@ impl Fetch {
 
     /// Reads the body. Needs a tokio runtime with I/O and time.
     pub async fn get(&self) -> Result<Vec<u8>, FetchError> {
-        Ok(self.get_if(|status| status == StatusCode::OK).await?.1)
+        self.get_again(&mut Kept::default()).await
+    }
+
+    /// Reads the body on the connection of the time before, where the server left it open, and keeps it for the next time.
+    pub(crate) async fn get_again(&self, kept: &mut Kept) -> Result<Vec<u8>, FetchError> {
+        Ok(self.get_if(|status| status == StatusCode::OK, kept).await?.1)
     }
 
     /// Reads status and body of any answer but a redirect: an API says in the body why it refuses.
     pub(crate) async fn get_any(&self) -> Result<(StatusCode, Vec<u8>), FetchError> {
-        self.get_if(|_| true).await
+        self.get_if(|_| true, &mut Kept::default()).await
     }
 
-    async fn get_if(&self, is_read: fn(StatusCode) -> bool) -> Result<(StatusCode, Vec<u8>), FetchError> {
-        let start = tokio::time::Instant::from_std(Instant::now());
-        let limit = self.connect_timeout.min(self.total_timeout);
-        let stream = self.within(start + limit, limit, UNREACHED, self.connect()).await??;
+    async fn get_if(&self, is_read: fn(StatusCode) -> bool, kept: &mut Kept) -> Result<(StatusCode, Vec<u8>), FetchError> {
+        let start = Instant::now();
         let deadline = start + self.total_timeout;
-        let response = self.within(deadline, self.total_timeout, "did not answer", self.ask(stream)).await??;
+        let (mut connection, mut response) = self.ask(start, deadline, kept).await?;
         self.check_status(&response, is_read)?;
         let status = response.status();
         let is_gzip = self.is_gzip(response.headers())?;
-        let body = self.within(deadline, self.total_timeout, "did not finish its answer", self.body(response)).await??;
+        let body = self.body(&mut connection, response.body_mut(), deadline).await?;
+        kept.0 = Some(connection);
         Ok((status, if is_gzip { self.unpacked(&body)? } else { body }))
     }
 
-    async fn within<T>(
-        &self,
-        deadline: tokio::time::Instant,
-        limit: Duration,
-        stage: &'static str,
-        work: impl Future<Output = T>,
-    ) -> Result<T, FetchError> {
-        timeout_at(deadline, work).await.map_err(|_| FetchError::Timeout { address: self.address.clone(), stage, limit })
+    /// Sends the request. A kept connection that the server closed meanwhile is no failure: it is asked on a new one.
+    async fn ask(&self, start: Instant, deadline: Instant, kept: &mut Kept) -> Result<(Connection, Response<Incoming>), FetchError> {
+        if let Some(mut connection) = kept.0.take()
+            && connection.is_usable().await
+        {
+            match connection.send(self.request(), deadline).await {
+                Ok(response) => return Ok((connection, response)),
+                Err(ExchangeError::Broken(_)) => {}
+                Err(error) => return Err(self.failed(error, "did not answer")),
+            }
+        }
+        let limit = self.connect_timeout.min(self.total_timeout).min(deadline - start);
+        let opened = Connection::open(&self.address, HttpVersion::Http1, Clock::start(), limit).await;
+        let mut connection = opened.map_err(|error| match error {
+            ExchangeError::Timeout => FetchError::Timeout { address: self.address.clone(), stage: UNREACHED, limit },
+            error => self.failed(error, UNREACHED),
+        })?;
+        let response = connection.send(self.request(), deadline).await.map_err(|error| self.failed(error, "did not answer"))?;
+        Ok((connection, response))
     }
 
-    async fn connect(&self) -> Result<Wire<TcpStream>, FetchError> {
-        let connecting = async { secure(&self.address, dial(&self.address).await?).await };
-        connecting.await.map_err(|source| FetchError::Connect { address: self.address.clone(), source })
+    /// A failure once connected.
+    fn failed(&self, error: ExchangeError, stage: &'static str) -> FetchError {
+        let address = self.address.clone();
+        match error {
+            ExchangeError::Connect(source) => FetchError::Connect { address, source },
+            ExchangeError::Timeout => FetchError::Timeout { address, stage, limit: self.total_timeout },
+            ExchangeError::Broken(source) => FetchError::Protocol { address, source },
+            ExchangeError::NoHttp2 => FetchError::Protocol { address, source: "the server speaks no HTTP/2".into() },
+            ExchangeError::TooLarge => FetchError::TooLarge { address, limit: self.max_body_bytes },
+        }
     }
 
-    async fn ask(&self, stream: Wire<TcpStream>) -> Result<Response<Incoming>, FetchError> {
-        let (mut sender, connection) =
-            http1::Builder::new().max_buf_size(MAX_HEAD_BYTES).handshake(TokioIo::new(stream)).await.map_err(|e| self.protocol(e))?;
-        // Ends with the response or with the runtime; its error also reaches the response.
-        tokio::spawn(connection);
-        sender.send_request(self.request()).await.map_err(|e| self.protocol(e))
-    }
-
-    fn request(&self) -> Request<Empty<Bytes>> {
+    fn request(&self) -> Request<Full<Bytes>> {
         let mut request = Request::builder()
             .method(if self.posts { Method::POST } else { Method::GET })
             .uri(self.address.path_and_query())
@@ -223,7 +239,7 @@ impl Fetch {
         if let Some(authorization) = stated.or_else(|| self.address.authorization()) {
             request = request.header(AUTHORIZATION, authorization);
         }
-        request.body(Empty::new()).expect("an address that parsed makes a valid request")
+        request.body(Full::default()).expect("an address that parsed makes a valid request")
     }
 
     fn check_status(&self, response: &Response<Incoming>, is_read: fn(StatusCode) -> bool) -> Result<(), FetchError> {
@@ -235,17 +251,17 @@ impl Fetch {
         if is_read(status) { Ok(()) } else { Err(FetchError::Status { address, status }) }
     }
 
-    async fn body(&self, response: Response<Incoming>) -> Result<Vec<u8>, FetchError> {
-        let mut body = response.into_body();
-        let mut bytes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| self.protocol(e))?;
-            let data = frame.data_ref().map_or(&[][..], |data| data.as_ref());
-            if bytes.len() + data.len() > self.max_body_bytes {
-                return Err(FetchError::TooLarge { address: self.address.clone(), limit: self.max_body_bytes });
+    async fn body(&self, connection: &mut Connection, body: &mut Incoming, deadline: Instant) -> Result<Vec<u8>, FetchError> {
+        let expected = body.size_hint().lower().min(MAX_EXPECTED_BYTES).min(self.max_body_bytes as u64);
+        let mut bytes = Vec::with_capacity(expected as usize);
+        let take = |piece: &[u8], _| {
+            if bytes.len() + piece.len() > self.max_body_bytes {
+                return Err(ExchangeError::TooLarge);
             }
-            bytes.extend_from_slice(data);
-        }
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        connection.read(body, deadline, take).await.map_err(|error| self.failed(error, "did not finish its answer"))?;
         Ok(bytes)
     }
 
@@ -269,10 +285,6 @@ impl Fetch {
             return Err(FetchError::TooLarge { address: self.address.clone(), limit: self.max_body_bytes });
         }
         Ok(bytes)
-    }
-
-    fn protocol(&self, source: hyper::Error) -> FetchError {
-        FetchError::Protocol { address: self.address.clone(), source }
     }
 }
 

@@ -1,8 +1,22 @@
-//! HTTP/1.1 with stamps: every time is taken inside the socket's own read and write, before anything is parsed.
+//! HTTP/1.1 and HTTP/2 with stamps: every time is taken inside the socket's own read and write, before anything is parsed.
 //! Over TLS they are the times of the packed bytes.
+//!
+//! Left out: several requests at a time on one connection. One at a time keeps connection and answer in one task, so that
+//! the stamp of a piece is exact; over HTTP/2 a load therefore opens as many connections as it has requests in flight.
 
 pub(crate) mod exchange;
+mod http2;
 pub(crate) mod stamped;
 pub(crate) mod wire;
 
 pub(crate) use exchange::{Connection, ExchangeError};
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: agreed upon in the TLS handshake (ALPN), and taken for granted without TLS.
+    Http2,
+}

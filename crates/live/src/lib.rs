@@ -1,8 +1,8 @@
-//! Everything that touches a running system: reading `/metrics` over plain HTTP for a while, and asking a Prometheus
-//! server for what it stored; putting a load on a server ([`load`]); and measuring the host at hand ([`bench`]).
+//! Everything that touches a running system: reading `/metrics` for a while, and asking a Prometheus server for what it
+//! stored; putting a load on a server ([`load`]); and measuring the host at hand ([`bench`]).
 //!
-//! One request per connection, no redirects, no TLS, no compression asked for (gzip that comes anyway is unpacked): what is
-//! read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
+//! There is one HTTP client (`http`). Metrics are read with no redirects and no compression asked for (gzip that comes anyway
+//! is unpacked): what is read is what the server said. Every wait and every buffer has a limit, since the server at the other end may hang, send
 //! forever or not speak HTTP at all.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -11,7 +11,7 @@ use capture::Capture;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::address::Address;
-use crate::fetch::{Fetch, FetchError};
+use crate::fetch::{Fetch, FetchError, Kept};
 
 /// Memory a window may fill with bodies.
 const MAX_WINDOW_BYTES: usize = 256 << 20;
@@ -88,6 +88,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 
 struct Reader<'a> {
     fetch: Fetch,
+    kept: Kept,
     stop: &'a AtomicBool,
     scrapes: Vec<OwnedScrape>,
     failed_count: usize,
@@ -97,7 +98,8 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(address: &Address, stop: &'a AtomicBool) -> Self {
-        Self { fetch: Fetch::new(address.clone()), stop, scrapes: Vec::new(), failed_count: 0, kept_bytes: 0, last_error: None }
+        let fetch = Fetch::new(address.clone());
+        Self { fetch, kept: Kept::default(), stop, scrapes: Vec::new(), failed_count: 0, kept_bytes: 0, last_error: None }
     }
 
     async fn run(mut self, window: Duration, interval: Duration, on_scrape: &dyn Fn(Seen)) -> Result<Vec<OwnedScrape>, LiveError> {
@@ -136,7 +138,7 @@ impl<'a> Reader<'a> {
     /// False when stopped meanwhile; what was half read is dropped.
     async fn read_once(&mut self) -> bool {
         let (sent, t_ns) = (Instant::now(), host_time_ns());
-        let Some(answer) = unless_stopped(self.stop, self.fetch.get()).await else { return false };
+        let Some(answer) = unless_stopped(self.stop, self.fetch.get_again(&mut self.kept)).await else { return false };
         let duration = sent.elapsed();
         let kind = answer.as_ref().err().map(FetchError::kind);
         let mut body = head_line(t_ns, duration, kind).into_bytes();

@@ -5,6 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a case prints what it saw
 
 #[allow(dead_code)] // other tests use more of it
+#[path = "support/known_http2.rs"]
+mod known_http2;
+#[allow(dead_code)] // other tests use more of it
 #[path = "support/known_server.rs"]
 mod known_server;
 
@@ -16,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use known_server::{Script, percentile, plan, start};
-use live::load::{self, Figures, Plan, Schedule, Slo};
+use live::load::{self, Ending, Figures, HttpVersion, Plan, Schedule, Slo};
 use live::{Address, Fetch};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio_rustls::TlsAcceptor;
@@ -26,12 +29,13 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 /// What the process in which a case runs is told: the address of the server.
 const SERVER: &str = "TLS_TEST_SERVER";
 
-/// Takes TLS off in front of a server; the port, and the certificate as text.
-fn front(server: SocketAddr) -> (u16, String) {
+/// Takes TLS off in front of a server that speaks `protocols`; the port, and the certificate as text.
+fn front(server: SocketAddr, protocols: &[&str]) -> (u16, String) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_string(), "localhost".to_string()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider())).with_safe_default_protocol_versions();
-    let config = config.unwrap().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    let mut config = config.unwrap().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -70,8 +74,8 @@ fn run(case: &str, server: &str, trusted: &Path) -> (bool, String) {
 #[test]
 fn a_server_behind_tls_is_read_and_loaded_where_its_certificate_is_trusted() {
     let (server, truth) = start(Script::default());
-    let (port, certificate) = front(server);
-    let (_, other) = front(server);
+    let (port, certificate) = front(server, &[]);
+    let (_, other) = front(server, &[]);
     let folder = std::env::temp_dir().join(format!("inferoscope-tls-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (own, stranger, none) = (folder.join("own.pem"), folder.join("stranger.pem"), folder.join("none.pem"));
@@ -90,6 +94,26 @@ fn a_server_behind_tls_is_read_and_loaded_where_its_certificate_is_trusted() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn http2_is_agreed_upon_behind_tls_or_its_refusal_named() {
+    let folder = std::env::temp_dir().join(format!("inferoscope-alpn-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let trusted = folder.join("own.pem");
+    let (server, truth) = known_http2::start(Script::default());
+    let (port, certificate) = front(server, &["h2", "http/1.1"]);
+    std::fs::write(&trusted, certificate).unwrap();
+    let (is_good, output) = run("it_is_loaded_over_http2", &format!("https://127.0.0.1:{port}"), &trusted);
+    assert!(is_good && truth.lock().unwrap().requests == 12, "{output}");
+    // A server that knows the older one alone, and one that agrees upon nothing.
+    for protocols in [&["http/1.1"][..], &[]] {
+        let (port, certificate) = front(server, protocols);
+        std::fs::write(&trusted, certificate).unwrap();
+        let (is_good, output) = run("it_speaks_no_http2", &format!("https://127.0.0.1:{port}"), &trusted);
+        assert!(is_good, "{protocols:?}: {output}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 fn server() -> Address {
     Address::base(&std::env::var(SERVER).unwrap()).unwrap()
 }
@@ -103,12 +127,29 @@ fn fetch() -> Result<Vec<u8>, live::FetchError> {
 #[ignore = "a case of the test above"]
 fn it_is_read_and_loaded() {
     assert!(String::from_utf8(fetch().unwrap()).unwrap().contains("\"id\":\"known\""));
-    let schedule = Schedule::Closed { users: 4, think: Duration::ZERO, ramp: Duration::ZERO };
-    let plan = Plan { most_in_flight: 4, ..plan(server(), 12, 1.0, [32, 20], schedule) };
-    let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
-    let figures = Figures::of(&run.attempts, Slo::default());
-    assert_eq!((figures.failed(), run.attempts.len(), figures.chunks), (0, 12, 240));
+    let figures = loaded(HttpVersion::Http1);
+    assert_eq!((figures.failed(), figures.completed, figures.chunks), (0, 12, 240));
     println!("\nTTFT p50 {}", figures.ttft.p50);
+}
+
+fn loaded(http: HttpVersion) -> Figures {
+    let schedule = Schedule::Closed { users: 4, think: Duration::ZERO, ramp: Duration::ZERO };
+    let plan = Plan { http, most_in_flight: 4, ..plan(server(), 12, 1.0, [32, 20], schedule) };
+    let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
+    Figures::of(&run.attempts, Slo::default())
+}
+
+#[test]
+#[ignore = "a case of a test above"]
+fn it_is_loaded_over_http2() {
+    let figures = loaded(HttpVersion::Http2);
+    assert_eq!((figures.failed(), figures.completed, figures.chunks), (0, 12, 240));
+}
+
+#[test]
+#[ignore = "a case of a test above"]
+fn it_speaks_no_http2() {
+    assert_eq!(loaded(HttpVersion::Http2).failures.iter().collect::<Vec<_>>(), [(&Ending::NoHttp2, &12)]);
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn ours(tools: &Tools, task: &Task) -> Command {
     let mut command = Command::new(&tools.program);
     let (users, requests, tokens) = (task.users.to_string(), task.requests.to_string(), task.chunks.to_string());
     command.args(["load", &task.url, "--no-metrics", "--json", "--prompt-tokens", "32", "--output-tokens", &tokens]);
-    command.args(["--users", &users, "--requests", &requests]);
+    command.args(["--users", &users, "--requests", &requests, "--ramp-up", "0s"]);
     command
 }
 

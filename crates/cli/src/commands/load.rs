@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capture::Capture;
-use live::load::{self, Axis, Level, LoadRun, Plan, Schedule, Slo, SweepPlan};
+use live::load::{self, Axis, Level, LoadRun, Plan, Schedule, Slo, SweepPlan, Tokenizer};
 use live::{Address, Authorization};
 
-use self::asking::{AskArgs, run_shown};
+use self::asking::{AskArgs, Asked, run_shown};
 use crate::exit::Exit;
 use crate::{destination, quantity};
 
@@ -107,8 +107,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_places(args)?;
     let server = Address::base(&args.url)?;
     let authorization = args.asking.authorization()?;
+    let tokenizer = args.asking.tokenizer()?;
     let target = args.asking.target(&server, authorization.as_ref())?;
-    let loading = Loading { args, server, authorization, target, stop: Arc::new(AtomicBool::new(false)) };
+    let loading = Loading { args, server, authorization, target, tokenizer, stop: Arc::new(AtomicBool::new(false)) };
     loading.listen_for_interrupts()?;
     let metrics = loading.read_metrics();
     let levels = loading.run();
@@ -146,6 +147,7 @@ struct Loading<'a> {
     server: Address,
     authorization: Option<Authorization>,
     target: load::Target,
+    tokenizer: Option<Tokenizer>,
     stop: Arc<AtomicBool>,
 }
 
@@ -165,7 +167,13 @@ impl Loading<'_> {
     }
 
     fn plan(&self, level: Option<(Axis, f64)>) -> anyhow::Result<Plan> {
-        self.args.asking.plan(&self.server, self.authorization.as_ref(), &self.target, level)
+        let asked = Asked {
+            server: &self.server,
+            authorization: self.authorization.as_ref(),
+            target: &self.target,
+            tokenizer: self.tokenizer.as_ref(),
+        };
+        self.args.asking.plan(&asked, level)
     }
 
     fn run(&self) -> anyhow::Result<Levels> {

@@ -86,6 +86,7 @@ pub(crate) fn run(args: &Args, screen: &Screen) -> anyhow::Result<Exit> {
     let setting = Setting {
         server: &server,
         authorization: args.asking.authorization()?,
+        tokenizer: args.asking.tokenizer()?,
         asking: &args.asking,
         metrics: &args.metrics,
         ready: args.ready,

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,6 +17,11 @@ pub(crate) struct Stamps {
     first_write_ns: AtomicI64,
     last_read_ns: AtomicI64,
     read_bytes: AtomicU64,
+    begins_as_http1: AtomicBool,
+    /// Reads are let through one by one.
+    is_gated: AtomicBool,
+    /// The one read was made.
+    is_shut: AtomicBool,
 }
 
 impl Stamps {
@@ -40,6 +45,32 @@ impl Stamps {
     /// Bytes read since the socket opened.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the first bytes read were those of an HTTP/1 answer.
+    pub(super) fn begins_as_http1(&self) -> bool {
+        self.begins_as_http1.load(Ordering::Relaxed)
+    }
+
+    /// Lets one read through, and none after it until the next call: nobody is woken for those.
+    pub(super) fn let_through(&self) {
+        self.is_gated.store(true, Ordering::Relaxed);
+        self.is_shut.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the read that was let through was made.
+    pub(super) fn is_let_through(&self) -> bool {
+        self.is_shut.load(Ordering::Relaxed)
+    }
+
+    fn note_read(&self, bytes: &[u8], now_ns: i64) {
+        self.last_read_ns.store(now_ns, Ordering::Relaxed);
+        if self.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed) == 0 {
+            self.begins_as_http1.store(bytes.starts_with(b"HTTP/1"), Ordering::Relaxed);
+        }
+        if self.is_gated.load(Ordering::Relaxed) {
+            self.is_shut.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -65,12 +96,13 @@ impl Stamped {
 
 impl AsyncRead for Stamped {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.stamps.is_shut.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let got = buffer.filled().len() - before;
-        if got > 0 {
-            self.stamps.last_read_ns.store(self.clock.now_ns(), Ordering::Relaxed);
-            self.stamps.read_bytes.fetch_add(got as u64, Ordering::Relaxed);
+        if buffer.filled().len() > before {
+            self.stamps.note_read(&buffer.filled()[before..], self.clock.now_ns());
         }
         result
     }

@@ -1,7 +1,8 @@
 //! The way to a server: a socket, or TLS over one.
 //!
 //! Servers are trusted by the certificates of this system; `SSL_CERT_FILE` or `SSL_CERT_DIR` name others, as with curl and OpenSSL.
-//! Protocols are TLS 1.2 and 1.3 with HTTP/1.1: one request at a time is on a connection, so that HTTP/2 would change nothing.
+//! Protocols are TLS 1.2 and 1.3. HTTP/1.1 is offered alone unless HTTP/2 is asked for: then both are, so that a server that
+//! knows only the older one says so.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,12 +16,23 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
+use super::HttpVersion;
 use crate::address::Address;
 
 /// A socket, or TLS over one.
 pub(crate) enum Wire<S> {
     Plain(S),
     Tls(Box<TlsStream<S>>),
+}
+
+impl<S> Wire<S> {
+    /// Whether the server was asked over TLS and chose something else.
+    pub(super) fn has_refused_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol() != Some(b"h2"),
+        }
+    }
 }
 
 /// Opens a socket to the server, name look-up included.
@@ -32,20 +44,21 @@ pub(crate) async fn dial(server: &Address) -> io::Result<TcpStream> {
 }
 
 /// Speaks TLS over the socket where the address says so.
-pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(server: &Address, stream: S) -> io::Result<Wire<S>> {
+pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(server: &Address, version: HttpVersion, stream: S) -> io::Result<Wire<S>> {
     if !server.is_tls() {
         return Ok(Wire::Plain(stream));
     }
     let name = ServerName::try_from(server.host().to_string()).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let config = config().as_ref().map_err(|reason| io::Error::other(reason.clone()))?;
+    let [http1, http2] = configs().as_ref().map_err(|reason| io::Error::other(reason.clone()))?;
+    let config = if version == HttpVersion::Http2 { http2 } else { http1 };
     let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
     Ok(Wire::Tls(Box::new(stream)))
 }
 
-/// How servers are trusted, read once.
-fn config() -> &'static Result<Arc<ClientConfig>, String> {
-    static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
-    CONFIG.get_or_init(|| {
+/// How servers are trusted, read once; for HTTP/1.1 and for HTTP/2.
+fn configs() -> &'static Result<[Arc<ClientConfig>; 2], String> {
+    static CONFIGS: OnceLock<Result<[Arc<ClientConfig>; 2], String>> = OnceLock::new();
+    CONFIGS.get_or_init(|| {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
         let (taken, _) = roots.add_parsable_certificates(found.certs);
@@ -57,7 +70,9 @@ fn config() -> &'static Result<Arc<ClientConfig>, String> {
         let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        let mut newer = config.clone();
+        newer.alpn_protocols.insert(0, b"h2".to_vec());
+        Ok([Arc::new(config), Arc::new(newer)])
     })
 }
 

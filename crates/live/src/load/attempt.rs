@@ -9,6 +9,7 @@ use hyper::Request;
 use tokio::time::Instant;
 
 use super::event::{Event, Finish, Line, Lines, Usage, read_body, read_line};
+use super::said::{Counter, Said};
 use crate::http::{Connection, ExchangeError};
 
 /// Largest answer that is not a stream.
@@ -19,6 +20,8 @@ const MAX_BODY_BYTES: usize = 64 << 20;
 pub enum Counting {
     /// The server tells the count with each chunk.
     PerChunk,
+    /// The user's tokenizer counts each chunk; where the server tells the total, it is kept.
+    Tokenizer,
     /// The server tells the total; chunks of a request are taken as equally large.
     Total,
     /// The server tells nothing: each chunk is taken for one token.
@@ -27,10 +30,16 @@ pub enum Counting {
 }
 
 impl Counting {
+    /// Whether the tokens of each chunk are known.
+    pub(super) fn is_per_chunk(self) -> bool {
+        matches!(self, Self::PerChunk | Self::Tokenizer)
+    }
+
     /// As told to people.
     pub fn words(self) -> &'static str {
         match self {
             Self::PerChunk => "usage with each chunk",
+            Self::Tokenizer => "tokenizer.json, chunk by chunk",
             Self::Total => "usage of the whole answer, chunks taken as equal",
             Self::Assumed => "one per chunk, assumed: the server tells no usage",
         }
@@ -47,6 +56,8 @@ pub enum Ending {
     Done,
     /// No connection.
     Connect,
+    /// HTTP/2 was asked for, and the server does not speak it.
+    NoHttp2,
     /// Not in time.
     Timeout,
     /// The connection broke, or what came is not HTTP.
@@ -68,7 +79,7 @@ impl Ending {
             Self::Done => "",
             Self::Cut => "abort",
             Self::Timeout => "timeout",
-            Self::Connect | Self::Broken | Self::Short => "connection",
+            Self::Connect | Self::NoHttp2 | Self::Broken | Self::Short => "connection",
             Self::Status | Self::Refused | Self::Empty => "error",
         }
     }
@@ -79,6 +90,7 @@ impl Ending {
             Self::Done => "whole answer",
             Self::Cut => "cut off at the end of the load",
             Self::Connect => "no connection",
+            Self::NoHttp2 => "asked for HTTP/2, which the server does not speak here",
             Self::Timeout => "not answered in time",
             Self::Broken => "connection broke",
             Self::Short => "stream closed before the answer was complete",
@@ -92,9 +104,10 @@ impl Ending {
 impl From<ExchangeError> for Ending {
     fn from(error: ExchangeError) -> Self {
         match error {
-            ExchangeError::Connect => Self::Connect,
+            ExchangeError::Connect(_) => Self::Connect,
+            ExchangeError::NoHttp2 => Self::NoHttp2,
             ExchangeError::Timeout => Self::Timeout,
-            ExchangeError::Broken => Self::Broken,
+            ExchangeError::Broken(_) => Self::Broken,
             ExchangeError::TooLarge => Self::Refused,
         }
     }
@@ -154,6 +167,8 @@ pub struct Attempt {
     pub output_tokens: Option<u64>,
     /// Prompt tokens from the server's cache.
     pub cached_tokens: Option<u64>,
+    /// Output tokens by the user's tokenizer, where it counted.
+    pub recounted_tokens: Option<u64>,
     /// How tokens are counted.
     pub counting: Counting,
     /// Lines of the stream that could not be read.
@@ -178,6 +193,35 @@ impl Attempt {
         self.pieces.last().map(|piece| piece.t_ns)
     }
 
+    /// Whether a tokenizer knows more than the server told.
+    fn is_worth_counting(&self) -> bool {
+        match self.counting {
+            Counting::PerChunk | Counting::Tokenizer => false,
+            // Without chunks the total is all there is to know.
+            Counting::Total => !self.pieces.is_empty(),
+            Counting::Assumed => true,
+        }
+    }
+
+    /// Takes the tokenizer's counts. A total that the server tells is the truth: counts that miss it by more than what no text
+    /// shows (an end token) are scaled to it.
+    pub(super) fn recount(&mut self, counts: &[u32]) {
+        let counts: Vec<u64> = counts.iter().map(|count| u64::from(*count).max(1)).collect();
+        let own: u64 = counts.iter().sum();
+        let told = self.output_tokens.filter(|_| self.counting == Counting::Total);
+        let scale = told.filter(|told| told.abs_diff(own) > 1).unwrap_or(own);
+        let mut so_far = 0;
+        for (piece, count) in self.pieces.iter_mut().zip(&counts) {
+            let scaled = |count: u64| (u128::from(count) * u128::from(scale) / u128::from(own)) as u64;
+            let tokens = scaled(so_far + count) - scaled(so_far);
+            piece.tokens = u32::try_from(tokens).unwrap_or(u32::MAX).max(1);
+            so_far += count;
+        }
+        self.recounted_tokens = Some(own);
+        self.output_tokens = told.or(Some(own));
+        self.counting = Counting::Tokenizer;
+    }
+
     /// Whether it counts: a whole answer that is no warm-up.
     pub fn counts(&self) -> bool {
         self.ending == Ending::Done && !self.is_warmup
@@ -190,6 +234,7 @@ pub(crate) async fn exchange(
     connection: &mut Connection,
     request: Request<Full<Bytes>>,
     is_streamed: bool,
+    counter: Option<&Counter>,
     deadline: Instant,
 ) -> Result<(), ExchangeError> {
     let head = connection.send(request, deadline).await;
@@ -199,7 +244,8 @@ pub(crate) async fn exchange(
     attempt.status = Some(answer.status().as_u16());
     let is_good = answer.status().is_success();
     let bytes_before = connection.stamps().read_bytes();
-    let mut reader = Reader { attempt, lines: Lines::default(), whole: Vec::new(), told: 0, is_done: false, is_error: false };
+    let said = counter.map(|_| Said::default());
+    let mut reader = Reader { attempt, lines: Lines::default(), whole: Vec::new(), said, told: 0, is_done: false, is_error: false };
     let read = if is_good && is_streamed {
         connection.read(answer.body_mut(), deadline, |piece, t_ns| reader.stream(piece, t_ns)).await
     } else {
@@ -209,6 +255,10 @@ pub(crate) async fn exchange(
     read?;
     let end_ns = connection.stamps().last_read_ns();
     reader.finish(end_ns, is_good, is_streamed);
+    let uncounted = reader.said.filter(|_| reader.attempt.ending == Ending::Done && reader.attempt.is_worth_counting());
+    if let (Some(counter), Some(said)) = (counter, uncounted) {
+        counter.take(reader.attempt.index, said);
+    }
     Ok(())
 }
 
@@ -216,6 +266,8 @@ struct Reader<'a> {
     attempt: &'a mut Attempt,
     lines: Lines,
     whole: Vec<u8>,
+    /// The text, where it may have to be counted.
+    said: Option<Said>,
     /// Output tokens told so far.
     told: u64,
     is_done: bool,
@@ -243,7 +295,12 @@ impl Reader<'_> {
             Line::Nothing => {}
             Line::Done => self.is_done = true,
             Line::Unreadable => self.attempt.unreadable_count += 1,
-            Line::Event(event) => self.event(&event, t_ns),
+            Line::Event(event) => {
+                self.event(&event, t_ns);
+                if let Some(said) = self.said.as_mut().filter(|_| event.has_tokens()) {
+                    said.add(line);
+                }
+            }
         }
     }
 
@@ -276,7 +333,7 @@ impl Reader<'_> {
         }
     }
 
-    fn finish(mut self, end_ns: i64, is_good: bool, is_streamed: bool) {
+    fn finish(&mut self, end_ns: i64, is_good: bool, is_streamed: bool) {
         let mut lines = std::mem::take(&mut self.lines);
         lines.finish(|line| self.line(line, end_ns));
         self.attempt.done_ns = Some(end_ns);
@@ -310,6 +367,9 @@ impl Reader<'_> {
             take_usage(self.attempt, usage, end_ns);
             self.attempt.counting = Counting::Total;
         }
+        if let Some(said) = &mut self.said {
+            said.add(&self.whole);
+        }
         self.attempt.ending = if event.has_tokens() || event.finish.is_some() { Ending::Done } else { Ending::Empty };
     }
 }
@@ -335,5 +395,29 @@ fn settle_counts(attempt: &mut Attempt) {
     };
     if attempt.output_tokens.is_none_or(|total| total == 0) {
         attempt.output_tokens = Some(if is_each_told { counted } else { attempt.pieces.len() as u64 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recounted(told: Option<u64>, counts: &[u32]) -> (Option<u64>, Vec<u32>, Option<u64>) {
+        let counting = if told.is_some() { Counting::Total } else { Counting::Assumed };
+        // Without usage a chunk was taken for a token.
+        let output_tokens = told.or(Some(counts.len() as u64));
+        let pieces = counts.iter().map(|_| Piece { t_ns: 0, tokens: 0 }).collect();
+        let mut attempt = Attempt { pieces, output_tokens, counting, ..Attempt::default() };
+        attempt.recount(counts);
+        (attempt.output_tokens, attempt.pieces.iter().map(|piece| piece.tokens).collect(), attempt.recounted_tokens)
+    }
+
+    #[test]
+    fn the_servers_total_is_kept_and_chunks_are_scaled_to_it() {
+        assert_eq!(recounted(None, &[4, 0, 3]), (Some(8), vec![4, 1, 3], Some(8)));
+        // The end token has no text.
+        assert_eq!(recounted(Some(9), &[4, 1, 3]), (Some(9), vec![4, 1, 3], Some(8)));
+        assert_eq!(recounted(Some(16), &[4, 1, 3]), (Some(16), vec![8, 2, 6], Some(8)));
+        assert_eq!(recounted(Some(5), &[4, 4, 2]), (Some(5), vec![2, 2, 1], Some(10)));
     }
 }

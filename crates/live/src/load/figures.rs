@@ -99,6 +99,17 @@ impl Slo {
     }
 }
 
+/// Whole answers of which the user's tokenizer and the server count different totals, by more than one token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disagreement {
+    /// How many.
+    pub answers: u64,
+    /// Their tokens by the tokenizer.
+    pub counted: u64,
+    /// Their tokens as the server tells, which were kept.
+    pub told: u64,
+}
+
 /// What came out. Spreads are in seconds and of whole answers only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
@@ -146,6 +157,8 @@ pub struct Figures {
     pub chunks: u64,
     /// How tokens were counted, the weakest of all requests.
     pub counting: Option<Counting>,
+    /// Where the user's tokenizer and the server tell different totals.
+    pub disagreement: Disagreement,
     /// Most requests in flight at a time.
     pub concurrency_max: u64,
     /// Mean of requests in flight.
@@ -167,7 +180,7 @@ fn tpot_s(attempt: &Attempt) -> Option<f64> {
     let (first, last) = attempt.first_token_ns().zip(attempt.last_token_ns())?;
     // The first chunk's tokens came together: what follows made the rest.
     let first_tokens = attempt.pieces.first().map_or(1, |piece| u64::from(piece.tokens.max(1))).min(tokens - 1);
-    let rest = if attempt.counting == Counting::PerChunk { tokens - first_tokens } else { tokens - 1 };
+    let rest = if attempt.counting.is_per_chunk() { tokens - first_tokens } else { tokens - 1 };
     (attempt.pieces.len() > 1).then(|| seconds(last - first) / rest as f64)
 }
 
@@ -223,7 +236,9 @@ impl Figures {
                 let gap = seconds(pair[1].t_ns - pair[0].t_ns);
                 chunks.add(gap, 1);
                 match attempt.counting {
-                    Counting::PerChunk => tokens.add(gap / f64::from(pair[1].tokens.max(1)), u64::from(pair[1].tokens)),
+                    Counting::PerChunk | Counting::Tokenizer => {
+                        tokens.add(gap / f64::from(pair[1].tokens.max(1)), u64::from(pair[1].tokens));
+                    }
                     Counting::Total => tokens.add(gap / mean, 1),
                     Counting::Assumed => tokens.add(gap, 1),
                 }
@@ -240,6 +255,12 @@ impl Figures {
         self.prompt_tokens = sum(|attempt| attempt.prompt_tokens);
         self.output_tokens = sum(|attempt| attempt.output_tokens);
         self.cached_tokens = whole.iter().any(|attempt| attempt.cached_tokens.is_some()).then(|| sum(|attempt| attempt.cached_tokens));
+        let both = whole.iter().filter_map(|attempt| attempt.recounted_tokens.zip(attempt.output_tokens));
+        for (counted, told) in both.filter(|(counted, told)| counted.abs_diff(*told) > 1) {
+            self.disagreement.answers += 1;
+            self.disagreement.counted += counted;
+            self.disagreement.told += told;
+        }
         self.chunks = whole.iter().map(|attempt| attempt.pieces.len() as u64).sum();
         let start = whole.iter().map(|attempt| attempt.intended_ns).min().unwrap_or(0);
         let end = whole.iter().filter_map(|attempt| attempt.done_ns).max().unwrap_or(0);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::attempt::{Attempt, Counting};
 use super::body::Api;
-use super::figures::{Figures, Spread};
+use super::figures::{Disagreement, Figures, Spread};
 use super::health::Health;
 use super::run::{LoadRun, Plan, Schedule};
 
@@ -62,6 +62,12 @@ pub fn table(figures: &Figures, health: &Health, is_simulated: bool) -> String {
     if let Some(counting) = figures.counting {
         line(format!("tokens counted by: {}", counting.words()));
     }
+    let Disagreement { answers, counted, told } = figures.disagreement;
+    if answers > 0 {
+        line(format!(
+            "  in {answers} answers tokenizer.json counts {counted} tokens and the server {told}, which was kept; is it this model's?"
+        ));
+    }
     line(String::new());
     line(client(health));
     text
@@ -110,6 +116,8 @@ pub fn json(figures: &Figures, health: &Health, is_simulated: bool) -> Value {
         figures.failures.iter().map(|(ending, count)| (ending.words().to_string(), (*count).into())).collect();
     let statuses: Map<String, Value> = figures.statuses.iter().map(|(status, count)| (status.to_string(), (*count).into())).collect();
     let limits = health.limits(figures);
+    let Disagreement { answers, counted, told } = figures.disagreement;
+    let differs = (answers > 0).then(|| json!({ "answers": answers, "counted": counted, "told": told }));
     json!({
         "schema": "inferoscope.load/1",
         "simulated": is_simulated,
@@ -122,6 +130,7 @@ pub fn json(figures: &Figures, health: &Health, is_simulated: bool) -> Value {
         "tokens": {
             "prompt": figures.prompt_tokens, "cached": figures.cached_tokens, "output": figures.output_tokens,
             "chunks": figures.chunks, "counted_by": figures.counting.map(Counting::words),
+            "tokenizer_differs": differs,
             "unreadable_lines": figures.unreadable,
         },
         "rates": {
@@ -166,6 +175,7 @@ fn csv_line(text: &mut String, value: f64, attempt: &Attempt) {
     let count = |count: Option<u64>| count.map_or(String::new(), |count| count.to_string());
     let counting = match attempt.counting {
         Counting::PerChunk => "chunk_usage",
+        Counting::Tokenizer => "tokenizer",
         Counting::Total => "total_usage",
         Counting::Assumed => "one_per_chunk",
     };

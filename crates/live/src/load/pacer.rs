@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Sender, UnboundedSender};
 
 use super::body;
 use super::health::{CpuTime, cpu_time};
-use super::prompt;
+use super::prompt::{self, Vocabulary};
 use super::run::{Plan, Schedule};
 use crate::clock::Clock;
 
@@ -45,9 +45,10 @@ pub(super) fn start(plan: Arc<Plan>, clock: Clock, jobs: Sender<Job>, stop: Arc<
 fn make_all(plan: &Plan, clock: Clock, jobs: &Sender<Job>, stop: &AtomicBool) {
     let start_ns = clock.now_ns();
     let form = plan.form();
+    let vocabulary = plan.tokenizer.as_ref().map_or_else(Vocabulary::words, |tokenizer| tokenizer.vocabulary().clone());
     for (index, request) in plan.workload.requests().iter().enumerate() {
         let due_ns = matches!(plan.schedule, Schedule::Open).then(|| start_ns.saturating_add(request.arrival_ns));
-        let body = body::body(&form, &prompt::text(&plan.workload, index, plan.seed), request.output_tokens);
+        let body = body::body(&form, &prompt::text(&plan.workload, index, plan.seed, &vocabulary), request.output_tokens);
         let end_ns = plan.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as i64));
         if due_ns.zip(end_ns).is_some_and(|(due, end)| due >= end) || !sleep_until(due_ns.map(|ns| clock.moment(ns)), stop) {
             return;

@@ -1,4 +1,5 @@
-//! Prompts without a tokenizer: common English words, each one token in the vocabularies of the usual models.
+//! Prompts of common English words, each one token in the vocabularies of the usual models. With a `tokenizer.json` they are
+//! those that it makes one token each (`tokenizer`), and the length of a prompt is exact.
 //!
 //! What a server counts in the end stands in its usage figures; they are reported, not these. The same block of a workload
 //! gives the same words in every prompt that names it, so that prefix caches find what the recording's found. Words are
@@ -19,32 +20,60 @@ const WORDS: [&str; 128] = [
     "three", "word", "must", "because", "does", "part",
 ];
 
+/// Words that are one token each, and what stands between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Vocabulary {
+    pub(super) words: Vec<&'static str>,
+    pub(super) separator: &'static str,
+}
+
+impl Vocabulary {
+    /// The common words.
+    pub(crate) fn words() -> Self {
+        Self { words: WORDS.to_vec(), separator: " " }
+    }
+
+    /// Letters in a row, where a tokenizer knows no words.
+    pub(super) fn letters() -> Self {
+        const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
+        Self { words: (0..LETTERS.len()).map(|at| &LETTERS[at..=at]).collect(), separator: "" }
+    }
+
+    /// So many words, drawn by `state`.
+    pub(super) fn text(&self, count: u32, state: u64) -> String {
+        let mut text = String::new();
+        self.push(&mut text, count, state);
+        text
+    }
+
+    fn push(&self, text: &mut String, count: u32, mut state: u64) {
+        for at in 0..count {
+            // One draw serves nine words of seven bits.
+            if at.is_multiple_of(9) {
+                state = split_mix(state);
+            }
+            if !text.is_empty() {
+                text.push_str(self.separator);
+            }
+            let drawn = (state >> (7 * (at % 9))) as usize & 127;
+            text.push_str(self.words[(drawn * self.words.len()) >> 7]);
+        }
+    }
+}
+
 /// The prompt of request number `at`: its shared blocks, then words nobody else has.
-pub(crate) fn text(workload: &Workload, at: usize, seed: u64) -> String {
+pub(crate) fn text(workload: &Workload, at: usize, seed: u64, vocabulary: &Vocabulary) -> String {
     let request = &workload.requests()[at];
     let mut text = String::with_capacity(request.prompt_tokens as usize * 6);
     let mut left = request.prompt_tokens;
     let block_tokens = workload.hash_block_tokens();
     for &block in workload.blocks(request) {
         let tokens = block_tokens.min(left);
-        push_words(&mut text, tokens, split_mix(seed ^ split_mix(u64::from(block))));
+        vocabulary.push(&mut text, tokens, split_mix(seed ^ split_mix(u64::from(block))));
         left -= tokens;
     }
-    push_words(&mut text, left, split_mix(seed.rotate_left(32) ^ split_mix(at as u64 | 1 << 63)));
+    vocabulary.push(&mut text, left, split_mix(seed.rotate_left(32) ^ split_mix(at as u64 | 1 << 63)));
     text
-}
-
-fn push_words(text: &mut String, count: u32, mut state: u64) {
-    for at in 0..count {
-        // One draw serves nine words of seven bits.
-        if at.is_multiple_of(9) {
-            state = split_mix(state);
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(WORDS[(state >> (7 * (at % 9))) as usize & 127]);
-    }
 }
 
 #[cfg(test)]
@@ -57,10 +86,10 @@ mod tests {
     #[test]
     fn a_prompt_has_the_words_it_should() {
         let workload = Workload::new(vec![Request::new(0, 1000, 1), Request::new(1, 1, 1)]);
-        assert_eq!(text(&workload, 0, 7).split(' ').count(), 1000);
-        assert_eq!(text(&workload, 1, 7).split(' ').count(), 1);
-        assert_eq!(text(&workload, 0, 7), text(&workload, 0, 7));
-        assert_ne!(text(&workload, 0, 7), text(&workload, 0, 8));
+        assert_eq!(text(&workload, 0, 7, &Vocabulary::words()).split(' ').count(), 1000);
+        assert_eq!(text(&workload, 1, 7, &Vocabulary::words()).split(' ').count(), 1);
+        assert_eq!(text(&workload, 0, 7, &Vocabulary::words()), text(&workload, 0, 7, &Vocabulary::words()));
+        assert_ne!(text(&workload, 0, 7, &Vocabulary::words()), text(&workload, 0, 8, &Vocabulary::words()));
     }
 
     #[test]
@@ -74,7 +103,7 @@ mod tests {
             seed: 1,
         };
         let workload = generator.generate();
-        let [first, second] = [text(&workload, 0, 3), text(&workload, 1, 3)];
+        let [first, second] = [text(&workload, 0, 3, &Vocabulary::words()), text(&workload, 1, 3, &Vocabulary::words())];
         let common = first.split(' ').zip(second.split(' ')).take_while(|(a, b)| a == b).count();
         assert_eq!(first.split(' ').count(), 104);
         assert!((64..70).contains(&common), "{common} words in common");

@@ -20,10 +20,12 @@ use super::body::{Api, Dialect, Form};
 use super::figures::{Spread, Weighted};
 use super::health::{CpuTime, Health, cpu_time};
 use super::pacer::{self, Job};
+use super::said::{Counted, Counter};
+use super::tokenizer::Tokenizer;
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::clock::Clock;
-use crate::http::{Connection, ExchangeError};
+use crate::http::{Connection, ExchangeError, HttpVersion};
 use crate::window::runtime;
 
 /// Longest wait for a connection.
@@ -44,7 +46,7 @@ pub enum Schedule {
         users: u32,
         /// Between an answer and the next request of a user.
         think: Duration,
-        /// Users start one after the other over this time.
+        /// Users start one after the other over this time. What is sent meanwhile counts.
         ramp: Duration,
     },
 }
@@ -56,6 +58,8 @@ pub struct Plan {
     pub server: Address,
     /// Who asks.
     pub authorization: Option<Authorization>,
+    /// What is spoken on connections.
+    pub http: HttpVersion,
     /// Endpoint.
     pub api: Api,
     /// How the server is spoken to.
@@ -68,6 +72,8 @@ pub struct Plan {
     pub may_end_early: bool,
     /// The requests.
     pub workload: Workload,
+    /// What makes prompts of an exact length, and counts tokens the server does not tell.
+    pub tokenizer: Option<Tokenizer>,
     /// When they are sent.
     pub schedule: Schedule,
     /// The first so many requests do not count.
@@ -147,19 +153,34 @@ pub fn run(plan: &Plan, stop: &Arc<AtomicBool>, on_seen: &dyn Fn(Seen)) -> Resul
     }
     let runtime = runtime().map_err(LoadError::Runtime)?;
     let before = cpu_time();
-    let shared = Rc::new(Shared::new(plan));
+    let shared = Rc::new(Shared::new(plan).map_err(LoadError::Runtime)?);
     let start_ns = shared.clock.now_ns();
     let local = LocalSet::new();
     let made = local.block_on(&runtime, shared.clone().everything(stop, on_seen)).map_err(LoadError::Runtime)?;
     drop(local);
     let end_ns = shared.clock.now_ns();
     let health = shared.health(cpu_time().since(before), made, end_ns - start_ns);
-    let mut attempts = shared.attempts.take();
+    let shared = Rc::into_inner(shared).expect("the tasks that shared it ended with their set");
+    let mut attempts = shared.attempts.into_inner();
     attempts.sort_by_key(|attempt| attempt.index);
-    drop(shared);
+    if let Some(counter) = shared.counter {
+        recount(&mut attempts, counter.finish(), plan);
+    }
     // A name look-up that hangs must not hold up the answer.
     runtime.shutdown_background();
     Ok(LoadRun { attempts, health, start_ns, end_ns })
+}
+
+/// Puts the tokenizer's counts where the server told none.
+fn recount(attempts: &mut [Attempt], counts: Vec<Counted>, plan: &Plan) {
+    for counted in counts {
+        if let Ok(at) = attempts.binary_search_by_key(&counted.index, |attempt| attempt.index) {
+            attempts[at].recount(&counted.pieces);
+        }
+    }
+    for attempt in attempts.iter_mut().filter(|attempt| attempt.ending == Ending::Done && attempt.prompt_tokens.is_none()) {
+        attempt.prompt_tokens = plan.workload.requests().get(attempt.index).map(|request| u64::from(request.prompt_tokens));
+    }
 }
 
 struct Shared {
@@ -170,6 +191,7 @@ struct Shared {
     attempts: RefCell<Vec<Attempt>>,
     seen: Cell<Seen>,
     lag: RefCell<Weighted>,
+    counter: Option<Counter>,
 }
 
 /// Puts its attempt on record however it ends, cut off included.
@@ -205,15 +227,16 @@ impl Drop for Record {
 }
 
 impl Shared {
-    fn new(plan: &Plan) -> Self {
-        Self {
+    fn new(plan: &Plan) -> std::io::Result<Self> {
+        Ok(Self {
             plan: Arc::new(plan.clone()),
             clock: Clock::start(),
             idle: RefCell::default(),
             attempts: RefCell::default(),
             seen: Cell::default(),
             lag: RefCell::default(),
-        }
+            counter: plan.tokenizer.clone().map(Counter::start).transpose()?,
+        })
     }
 
     fn see(&self, change: impl FnOnce(&mut Seen)) {
@@ -343,12 +366,12 @@ impl Shared {
             attempt.is_new_connection = idle.is_none();
             let mut connection = match idle {
                 Some(connection) => connection,
-                None => Connection::open(&self.plan.server, self.clock, limit).await?,
+                None => Connection::open(&self.plan.server, self.plan.http, self.clock, limit).await?,
             };
             attempt.connected_ns = Some(self.clock.now_ns());
             let request = self.request(body.clone());
-            let result = exchange(attempt, &mut connection, request, self.plan.is_streamed, deadline).await;
-            if result == Err(ExchangeError::Broken) && !attempt.is_new_connection && attempt.headers_ns.is_none() {
+            let result = exchange(attempt, &mut connection, request, self.plan.is_streamed, self.counter.as_ref(), deadline).await;
+            if matches!(result, Err(ExchangeError::Broken(_))) && !attempt.is_new_connection && attempt.headers_ns.is_none() {
                 continue;
             }
             if result.is_ok() {

@@ -180,11 +180,14 @@ mod tests {
     use super::super::body::{Api, Dialect};
     use super::super::run::Schedule;
     use super::*;
+    use crate::http::HttpVersion;
 
     fn plan_of(value: f64) -> Plan {
         Plan {
             server: "http://localhost".parse().unwrap(),
             authorization: None,
+            http: HttpVersion::Http1,
+            tokenizer: None,
             api: Api::Chat,
             dialect: Dialect::OpenAi,
             model: String::new(),

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::outbox::{Outbox, Piece};
 use super::{POLL, RecordPlan, profile};
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, Kept};
 use crate::window::{head_line, host_time_ns, next_tick};
 
 /// Bytes that answers under way may fill, all targets together.
@@ -40,11 +40,11 @@ pub(super) fn read_all(runtime: Runtime, plan: &RecordPlan, over: &Arc<AtomicBoo
 
 async fn read_one(target: usize, fetch: Fetch, offset: Duration, interval: Duration, outbox: Outbox) {
     let start = Instant::now() + offset;
-    let mut due = Duration::ZERO;
+    let (mut due, mut kept) = (Duration::ZERO, Kept::default());
     loop {
         tokio::time::sleep_until((start + due).into()).await;
         let (sent, t_ns) = (Instant::now(), host_time_ns());
-        match fetch.get().await {
+        match fetch.get_again(&mut kept).await {
             Ok(served) => {
                 let mut body = head_line(t_ns, sent.elapsed(), None).into_bytes();
                 body.extend_from_slice(&served);

@@ -17,7 +17,7 @@ use super::fault::Setup;
 use super::log;
 use super::prompt::Asked;
 use crate::Address;
-use crate::load::{self, Api, Attempt, Counting, Dialect, Ending, Health, LoadRun, Plan, Schedule};
+use crate::load::{self, Api, Attempt, Counting, Dialect, Ending, Health, HttpVersion, LoadRun, Plan, Schedule};
 
 /// Name of the server that is nowhere.
 const PLACE: &str = "http://simulated:8000";
@@ -73,6 +73,8 @@ impl Rehearsal {
         Plan {
             server: Address::base(PLACE).expect("the place is an address"),
             authorization: None,
+            http: HttpVersion::Http1,
+            tokenizer: None,
             api: Api::Completions,
             dialect: Dialect::Vllm,
             model: "simulated-8b".into(),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use live::load::{self, Counting, Dialect, Ending, Figures, LoadRun, Plan, Schedule, Slo};
+use live::load::{self, Counting, Dialect, Ending, Figures, HttpVersion, LoadRun, Plan, Schedule, Slo};
 
-use crate::known_server::{self, Script, Trouble, Usage, percentile, start};
+use crate::known_http2;
+use crate::known_server::{self, Script, Trouble, Truth, Usage, percentile, start};
 
 fn plan(port: u16, requests: usize, schedule: Schedule) -> Plan {
     let server = live::Address::base(&format!("http://127.0.0.1:{port}")).unwrap();
@@ -32,7 +33,12 @@ fn sixty_four_streams_are_timed_as_the_server_says() {
     let truth = truth.lock().unwrap().clone();
     assert_eq!((figures.completed, figures.failed(), truth.requests, figures.counting), (128, 0, 128, Some(Counting::PerChunk)));
     assert_eq!((figures.concurrency_max, figures.new_connections), (64, 64));
-    // What the client saw is never earlier than what the server did, and late by no more than its own lag and a margin.
+    agrees(&run, &figures, &truth);
+    assert_eq!(figures.chunk_gap.count, 128 * 19);
+}
+
+/// What the client saw is what the server did, but for the client's own lag and a margin.
+fn agrees(run: &LoadRun, figures: &Figures, truth: &Truth) {
     let slack = 0.010 + 3.0 * run.health.lag.p99;
     for (name, seen, values) in [("TTFT", figures.ttft, &truth.ttft_s), ("gap", figures.chunk_gap, &truth.gaps_s)] {
         for (share, seen) in [(0.5, seen.p50), (0.99, seen.p99)] {
@@ -40,7 +46,26 @@ fn sixty_four_streams_are_timed_as_the_server_says() {
             assert!((seen - told).abs() < slack, "{name} p{share}: {seen} seen, {told} told by the server, slack {slack}");
         }
     }
-    assert_eq!(figures.chunk_gap.count, 128 * 19);
+}
+
+#[test]
+fn streams_over_http2_are_timed_as_the_server_says() {
+    let (address, truth) = known_http2::start(Script::default());
+    // Users that all connect in the same moment measure how the server accepts.
+    let schedule = Schedule::Closed { users: 32, think: Duration::ZERO, ramp: Duration::from_millis(500) };
+    let plan = Plan { http: HttpVersion::Http2, ..plan(address.port(), 64, schedule) };
+    let (run, figures) = run(&plan);
+    let truth = truth.lock().unwrap().clone();
+    assert_eq!((figures.completed, figures.failed(), truth.requests, figures.counting), (64, 0, 64, Some(Counting::PerChunk)));
+    assert_eq!((figures.new_connections, figures.chunk_gap.count), (32, 64 * 19));
+    agrees(&run, &figures, &truth);
+}
+
+#[test]
+fn a_server_without_http2_is_named_as_such() {
+    let (address, _truth) = start(Script::default());
+    let plan = Plan { http: HttpVersion::Http2, ..plan(address.port(), 3, users(1)) };
+    assert_eq!(run(&plan).1.failures.iter().collect::<Vec<_>>(), [(&Ending::NoHttp2, &3)]);
 }
 
 #[test]
@@ -65,6 +90,36 @@ fn roles_reasoning_and_chunks_of_four_tokens_are_told_apart() {
         assert!((0.015..0.028).contains(&chunk_gap), "{chunk_gap}");
         let ratio = chunk_gap / token_gap;
         assert!((ratio - if usage == Usage::None { 1.0 } else { 4.0 }).abs() < 0.5, "{usage:?}: {chunk_gap} and {token_gap}");
+    }
+}
+
+/// Each word is a token, known or not.
+const WORDS_ARE_TOKENS: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+    "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
+    "model":{"type":"WordLevel","vocab":{"[UNK]":0,"tok":1},"unk_token":"[UNK]"}}"#;
+
+#[test]
+fn a_tokenizer_makes_prompts_exact_and_counts_what_the_server_does_not_tell() {
+    let path = std::env::temp_dir().join(format!("inferoscope-words-{}.json", std::process::id()));
+    std::fs::write(&path, WORDS_ARE_TOKENS).unwrap();
+    let tokenizer = load::Tokenizer::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    for (usage, counting) in
+        [(Usage::None, Counting::Tokenizer), (Usage::Total, Counting::Tokenizer), (Usage::PerChunk, Counting::PerChunk)]
+    {
+        let (address, truth) = start(Script { chunks: 16, reasoning: 4, tokens: 4, usage, ..Script::default() });
+        let plan = Plan { tokenizer: Some(tokenizer.clone()), ..plan(address.port(), 8, users(4)) };
+        let (run, figures) = run(&plan);
+        assert_eq!(truth.lock().unwrap().prompt_words, [20; 8]);
+        for attempt in &run.attempts {
+            assert_eq!((attempt.ending, attempt.output_tokens), (Ending::Done, Some(64)));
+            assert!(attempt.pieces.iter().all(|piece| piece.tokens == 4), "{usage:?}: {:?}", attempt.pieces);
+            assert_eq!(attempt.prompt_tokens, Some(if usage == Usage::None { 20 } else { 7 }));
+        }
+        assert_eq!((figures.counting, figures.disagreement.answers), (Some(counting), 0));
+        let ratio = figures.chunk_gap.p50 / figures.token_gap.p50;
+        assert!((ratio - 4.0).abs() < 0.5 && figures.token_gap.count == 8 * 60, "{usage:?}: {ratio}");
+        assert!((figures.tpot.p50 * 4.0 - figures.chunk_gap.mean).abs() < 0.004, "{usage:?}: {}", figures.tpot.p50);
     }
 }
 

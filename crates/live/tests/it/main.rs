@@ -4,6 +4,8 @@
 #![allow(clippy::unused_self)] // a helper per server reads better as a method
 
 mod gpu;
+#[path = "../support/known_http2.rs"]
+mod known_http2;
 #[path = "../support/known_server.rs"]
 mod known_server;
 mod load;
@@ -167,6 +169,19 @@ fn a_window_keeps_failed_readings_as_such() {
         let (head, rest) = text.split_once('\n').unwrap();
         assert!(head.starts_with("# SCRAPE ts="), "{head}");
         assert_eq!((scrape.is_whole, head.ends_with("error=status"), rest.is_empty()), (at % 2 == 0, at % 2 == 1, at % 2 == 1), "{text}");
+    }
+}
+
+/// One connection for all readings; one that the server closed is replaced, and no reading is lost by it.
+#[test]
+fn a_connection_left_open_is_used_again() {
+    let port = serve(Behavior::KeepsOpen(3));
+    let (window, interval) = (Duration::from_millis(800), Duration::from_millis(100));
+    let scrapes = scrape_window(&address(port), window, interval, &AtomicBool::new(false), &|_| {}).unwrap();
+    assert!(scrapes.iter().all(|scrape| scrape.is_whole));
+    for (at, scrape) in scrapes.iter().enumerate() {
+        let text = String::from_utf8(scrape.body.clone()).unwrap();
+        assert_eq!(text.lines().nth(1), Some(format!("connections {}", at / 3).as_str()));
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Behavior {
     Status(&'static str),
     Redirect(&'static str),
     EverySecondFails,
+    /// Answers so many times on a connection, tells with which number, and hangs up at the next request.
+    KeepsOpen(usize),
     /// Content-Encoding and body.
     Encoded(&'static str, &'static [u8]),
 }
@@ -43,7 +45,14 @@ pub(crate) fn refused_port() -> u16 {
 
 fn answer(mut stream: TcpStream, behavior: Behavior, count: usize) -> std::io::Result<()> {
     let request = request_head(&stream)?;
+    if let Behavior::KeepsOpen(answers) = behavior {
+        for _ in 0..answers {
+            page(&mut stream, "200 OK", &format!("connections {count}\n"))?;
+            request_head(&stream)?;
+        }
+    }
     match behavior {
+        Behavior::KeepsOpen(_) => Ok(()),
         Behavior::Page(body) => page(&mut stream, "200 OK", body),
         Behavior::Echo => page(&mut stream, "200 OK", &request),
         Behavior::HangBeforeHead => {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use live::Address;
-use live::load::{Api, Dialect, Plan, Schedule};
+use live::load::{Api, Dialect, HttpVersion, Plan, Schedule};
 use simulate::workload::{Arrivals, Generator, Lengths};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -86,6 +86,16 @@ pub(crate) struct Truth {
     pub(crate) gaps_s: Vec<f64>,
     /// Requests, answered or not.
     pub(crate) requests: u64,
+    /// Words of their prompts.
+    pub(crate) prompt_words: Vec<usize>,
+}
+
+impl Truth {
+    /// An answer whose chunks with tokens were sent at these moments.
+    pub(crate) fn note(&mut self, received: Instant, sent: &[Instant]) {
+        self.ttft_s.push((sent[0] - received).as_secs_f64());
+        self.gaps_s.extend(sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()));
+    }
 }
 
 /// Nearest rank.
@@ -102,6 +112,8 @@ pub(crate) fn plan(server: Address, count: usize, per_s: f64, [prompt, output]: 
     Plan {
         server,
         authorization: None,
+        http: HttpVersion::Http1,
+        tokenizer: None,
         api: Api::Chat,
         dialect: Dialect::OpenAi,
         model: "known".into(),
@@ -140,7 +152,7 @@ pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
 
 async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) {
     let mut buffer = Vec::new();
-    while let Some(is_get) = read_request(&mut stream, &mut buffer).await {
+    while let Some((is_get, body)) = read_request(&mut stream, &mut buffer).await {
         let received = Instant::now();
         if is_get {
             let list = r#"{"data":[{"id":"known","owned_by":"vllm"}]}"#;
@@ -153,6 +165,7 @@ async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) 
         let number = {
             let mut truth = truth.lock().unwrap();
             truth.requests += 1;
+            truth.prompt_words.push(prompt_words(&body));
             truth.requests
         };
         let trouble = if number.is_multiple_of(3) { Trouble::None } else { script.trouble };
@@ -162,16 +175,22 @@ async fn serve(mut stream: TcpStream, script: Script, truth: Arc<Mutex<Truth>>) 
     }
 }
 
-/// Reads one request; whether it is a GET.
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<bool> {
+fn prompt_words(body: &[u8]) -> usize {
+    let body = String::from_utf8_lossy(body);
+    let content = body.split_once(r#""content":""#).and_then(|(_, rest)| rest.split_once('"'));
+    content.map_or(0, |(content, _)| content.split_whitespace().count())
+}
+
+/// Reads one request; whether it is a GET, and its body.
+async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(bool, Vec<u8>)> {
     loop {
         if let Some(end) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
             let length: usize =
                 head.lines().find_map(|line| line.strip_prefix("content-length:")).map_or(0, |text| text.trim().parse().unwrap());
             if buffer.len() >= end + 4 + length {
-                buffer.drain(..end + 4 + length);
-                return Some(head.starts_with("get"));
+                let body = buffer.drain(..end + 4 + length).skip(end + 4).collect();
+                return Some((head.starts_with("get"), body));
             }
         }
         let mut piece = vec![0; 16 << 10];
@@ -182,9 +201,34 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<bo
     }
 }
 
+fn event(data: &str) -> String {
+    format!("data: {data}\n\n")
+}
+
 fn chunk(data: &str) -> String {
-    let event = format!("data: {data}\n\n");
-    format!("{:x}\r\n{event}\r\n", event.len())
+    chunked(&event(data))
+}
+
+fn chunked(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// The role.
+pub(crate) fn role() -> String {
+    event(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#)
+}
+
+/// What comes after the last chunk with tokens.
+pub(crate) fn end(script: &Script) -> String {
+    let mut end = event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#);
+    let total = script.chunks * script.tokens;
+    if script.usage != Usage::None {
+        end.push_str(&event(&format!(
+            r#"{{"choices":[],"usage":{{"prompt_tokens":7,"completion_tokens":{total},"total_tokens":{}}}}}"#,
+            total + 7
+        )));
+    }
+    end + &event("[DONE]")
 }
 
 async fn answer(stream: &mut TcpStream, script: &Script, trouble: Trouble, received: Instant, truth: &Mutex<Truth>) -> Option<()> {
@@ -193,7 +237,7 @@ async fn answer(stream: &mut TcpStream, script: &Script, trouble: Trouble, recei
     }
     let mut head = String::from("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
     if script.has_role {
-        head.push_str(&chunk(r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#));
+        head.push_str(&chunked(&role()));
     }
     stream.write_all(head.as_bytes()).await.ok()?;
     let mut sent: Vec<Instant> = Vec::with_capacity(script.chunks as usize);
@@ -205,29 +249,19 @@ async fn answer(stream: &mut TcpStream, script: &Script, trouble: Trouble, recei
         if due > Instant::now() {
             tokio::time::sleep_until(due.into()).await;
         }
-        let text = body(script, at);
+        let text = chunked(&body(script, at));
         let now = Instant::now();
         stream.write_all(text.as_bytes()).await.ok()?;
         sent.push(now);
     }
-    let mut end = chunk(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#);
-    let total = script.chunks * script.tokens;
-    if script.usage != Usage::None {
-        end.push_str(&chunk(&format!(
-            r#"{{"choices":[],"usage":{{"prompt_tokens":7,"completion_tokens":{total},"total_tokens":{}}}}}"#,
-            total + 7
-        )));
-    }
-    end.push_str(&chunk("[DONE]"));
-    end.push_str("0\r\n\r\n");
+    let end = chunked(&end(script)) + "0\r\n\r\n";
     stream.write_all(end.as_bytes()).await.ok()?;
-    let mut truth = truth.lock().unwrap();
-    truth.ttft_s.push((sent[0] - received).as_secs_f64());
-    truth.gaps_s.extend(sent.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()));
+    truth.lock().unwrap().note(received, &sent);
     Some(())
 }
 
-fn body(script: &Script, at: u32) -> String {
+/// A chunk with tokens.
+pub(crate) fn body(script: &Script, at: u32) -> String {
     let words = "tok ".repeat(script.tokens as usize);
     let field = if at < script.reasoning { "reasoning_content" } else { "content" };
     let usage = if script.usage == Usage::PerChunk {
@@ -236,7 +270,7 @@ fn body(script: &Script, at: u32) -> String {
     } else {
         String::new()
     };
-    chunk(&format!(
+    event(&format!(
         r#"{{"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk","created":1796036992,"model":"known","choices":[{{"index":0,"delta":{{"{field}":"{words}"}},"logprobs":null,"finish_reason":null}}]{usage}}}"#
     ))
 }

@@ -1,9 +1,10 @@
 //! How requests are put to a server: who asks, in which form, which load, and how long it is waited for.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use live::load::{self, Api, Axis, Dialect, LoadRun, Plan};
+use live::load::{self, Api, Axis, Dialect, HttpVersion, LoadRun, Plan, Tokenizer};
 use live::{Address, Authorization};
 
 use super::offer::OfferArgs;
@@ -29,9 +30,18 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "PLACE")]
     bearer: Option<String>,
 
+    /// Speak HTTP/2, one request at a time on a connection: agreed upon over https, taken for granted over http
+    #[arg(long)]
+    http2: bool,
+
     /// Ask for whole answers instead of streams
     #[arg(long)]
     no_stream: bool,
+
+    /// A tokenizer.json at hand: prompts get exactly their tokens by it, and tokens are counted where the server does not tell
+    /// them with each chunk
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
 
     /// Let answers end before their limit
     #[arg(long)]
@@ -61,10 +71,24 @@ pub(crate) struct AskArgs {
     in_flight: u32,
 }
 
+/// Who is asked, and with what.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) server: &'a Address,
+    pub(crate) authorization: Option<&'a Authorization>,
+    pub(crate) target: &'a load::Target,
+    pub(crate) tokenizer: Option<&'a Tokenizer>,
+}
+
 impl AskArgs {
     /// Who asks.
     pub(crate) fn authorization(&self) -> anyhow::Result<Option<Authorization>> {
         Ok(self.bearer.as_deref().map(Authorization::bearer).transpose()?)
+    }
+
+    /// The tokenizer that was named.
+    pub(crate) fn tokenizer(&self) -> anyhow::Result<Option<Tokenizer>> {
+        Ok(self.tokenizer.as_deref().map(Tokenizer::read).transpose()?)
     }
 
     /// What is known of the server; asked only for what was not typed.
@@ -82,25 +106,22 @@ impl AskArgs {
     }
 
     /// The load, or one level of it.
-    pub(crate) fn plan(
-        &self,
-        server: &Address,
-        authorization: Option<&Authorization>,
-        target: &load::Target,
-        level: Option<(Axis, f64)>,
-    ) -> anyhow::Result<Plan> {
-        let schedule = self.offer.schedule(level);
+    pub(crate) fn plan(&self, asked: &Asked<'_>, level: Option<(Axis, f64)>) -> anyhow::Result<Plan> {
+        let Asked { server, authorization, target, tokenizer } = *asked;
         let is_open_ended = self.offer.requests.is_none() && self.offer.replay.is_none();
         let duration = self.duration.or_else(|| is_open_ended.then_some(Duration::from_secs(30)));
+        let schedule = self.offer.schedule(level, duration);
         Ok(Plan {
             server: server.clone(),
             authorization: authorization.cloned(),
+            http: if self.http2 { HttpVersion::Http2 } else { HttpVersion::Http1 },
             api: if self.api == "chat" { Api::Chat } else { Api::Completions },
             dialect: target.dialect,
             model: target.model.clone(),
             is_streamed: !self.no_stream,
             may_end_early: self.may_end_early,
             workload: self.offer.workload(schedule, level, duration)?,
+            tokenizer: tokenizer.cloned(),
             schedule,
             warmup: self.warmup,
             duration,

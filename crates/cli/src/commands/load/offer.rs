@@ -18,6 +18,12 @@ const CLOSED_COUNT: usize = 200_000;
 const MOST_REQUESTS: f64 = 5e6;
 /// Tokens per block of a shared prefix: the engines' usual block.
 const BLOCK_TOKENS: u32 = 16;
+/// Between the starts of two users.
+const START_GAP: Duration = Duration::from_millis(20);
+/// Share of the load's time, at most, in which users start.
+const RAMP_PARTS: u32 = 20;
+/// The same where requests are counted and time is not.
+const LONGEST_RAMP: Duration = Duration::from_secs(2);
 /// Longest prompt or answer, tokens.
 const MOST_TOKENS: u32 = 2_000_000;
 
@@ -33,8 +39,9 @@ pub(crate) struct OfferArgs {
     #[arg(long, value_name = "TIME", value_parser = quantity::duration, requires = "users")]
     think: Option<Duration>,
 
-    /// Time over which users start one after the other
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration, requires = "users")]
+    /// Time over which users start one after the other, 0s for all at once [default: 20ms for each, at most a twentieth of
+    /// --duration, or 2s without it]
+    #[arg(long, value_name = "TIME", value_parser = ramp_up, requires = "users")]
     ramp_up: Option<Duration>,
 
     /// Requests per second, whether answers come or not
@@ -119,6 +126,18 @@ fn seconds(text: &str) -> Result<f64, String> {
     quantity::duration(text).map(|duration| duration.as_secs_f64())
 }
 
+fn ramp_up(text: &str) -> Result<Duration, String> {
+    if matches!(text.trim(), "0" | "0s") { Ok(Duration::ZERO) } else { quantity::duration(text) }
+}
+
+/// Users that start in the same moment wait for each other: their first answers would tell of the client's own burst. How long
+/// a request takes is not known beforehand, so that they start at a pace which a server can follow, and soon enough that the
+/// figures are those of all users.
+fn usual_ramp(users: u32, duration: Option<Duration>) -> Duration {
+    let most = duration.map_or(LONGEST_RAMP, |duration| duration / RAMP_PARTS);
+    (START_GAP * users.saturating_sub(1)).min(most)
+}
+
 fn pattern(text: &str) -> Result<Pattern, String> {
     let parts: Vec<&str> = text.split(':').collect();
     match parts.as_slice() {
@@ -179,14 +198,16 @@ pub(crate) fn unit(axis: Axis) -> &'static str {
 
 impl OfferArgs {
     /// Who decides when requests are sent.
-    pub(crate) fn schedule(&self, level: Option<(Axis, f64)>) -> Schedule {
+    pub(crate) fn schedule(&self, level: Option<(Axis, f64)>, duration: Option<Duration>) -> Schedule {
         let users = match level {
             Some((Axis::Rate, _)) => return Schedule::Open,
             Some((Axis::Users, users)) => users as u32,
             None if self.rate.is_some() || (self.replay.is_some() && self.users.is_none()) => return Schedule::Open,
             None => self.users.unwrap_or(1),
         };
-        Schedule::Closed { users: users.max(1), think: self.think.unwrap_or_default(), ramp: self.ramp_up.unwrap_or_default() }
+        let users = users.max(1);
+        let ramp = self.ramp_up.unwrap_or_else(|| usual_ramp(users, duration));
+        Schedule::Closed { users, think: self.think.unwrap_or_default(), ramp }
     }
 
     /// Where a sweep begins.
@@ -273,6 +294,15 @@ fn replay_capture(path: &Path) -> anyhow::Result<Workload> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_start_one_after_the_other() {
+        let ms = |users: u32, duration: Option<u64>| usual_ramp(users, duration.map(Duration::from_secs)).as_millis();
+        assert_eq!([ms(1, Some(30)), ms(16, Some(30)), ms(64, Some(30)), ms(1024, Some(30))], [0, 300, 1260, 1500]);
+        assert_eq!([ms(16, None), ms(1024, None)], [300, 2000]);
+        assert_eq!((ramp_up("0s"), ramp_up("0"), ramp_up("3s")), (Ok(Duration::ZERO), Ok(Duration::ZERO), Ok(Duration::from_secs(3))));
+        assert!(ramp_up("3").is_err() && ramp_up("-1s").is_err());
+    }
 
     #[test]
     fn patterns_and_lengths_are_read_or_refused() {

@@ -9,11 +9,11 @@ use analysis::contract::Report;
 use analysis::round::{RoundLoad, RoundRun};
 use anyhow::{Context as _, bail};
 use capture::Capture;
-use live::load::{self, Figures, LoadRun, Plan, Slo, Spread};
+use live::load::{self, Figures, LoadRun, Plan, Slo, Spread, Tokenizer};
 use live::{Address, Authorization, Launch, LaunchError, Launched, Processes, RecordPlan};
 
 use super::command::StartCommand;
-use crate::commands::load::asking::{AskArgs, run_shown};
+use crate::commands::load::asking::{AskArgs, Asked, run_shown};
 use crate::evidence::{self, Pace};
 use crate::exit::Listed;
 use crate::progress::Progress;
@@ -29,6 +29,7 @@ const LINES: usize = 8;
 pub(super) struct Setting<'a> {
     pub(super) server: &'a Address,
     pub(super) authorization: Option<Authorization>,
+    pub(super) tokenizer: Option<Tokenizer>,
     pub(super) asking: &'a AskArgs,
     pub(super) metrics: &'a [Address],
     pub(super) ready: Duration,
@@ -97,7 +98,8 @@ fn keep_command(command: &str, folder: &Path) -> anyhow::Result<()> {
 /// The load, with everything else recorded beside it. A server that ends meanwhile is an error.
 fn load_recorded(setting: &Setting<'_>, launched: &mut Launched, folder: &Path) -> anyhow::Result<(Plan, LoadRun, bool)> {
     let target = setting.asking.target(setting.server, setting.authorization.as_ref())?;
-    let plan = setting.asking.plan(setting.server, setting.authorization.as_ref(), &target, None)?;
+    let (authorization, tokenizer) = (setting.authorization.as_ref(), setting.tokenizer.as_ref());
+    let plan = setting.asking.plan(&Asked { server: setting.server, authorization, target: &target, tokenizer }, None)?;
     let record = RecordPlan {
         targets: [setting.server.metrics()].into_iter().chain(setting.metrics.iter().cloned()).collect(),
         logs: Vec::new(), // the log lies beside the recording, whole
