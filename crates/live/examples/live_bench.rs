@@ -48,7 +48,8 @@ fn serve(pages: &[String]) {
         if let Some(page) = pages.get(count % pages.len().max(1)) {
             let (mut page, mut number) = (page, count);
             while stream.read(&mut [0; 2048]).is_ok_and(|read| read > 0) {
-                if write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()).is_err() {
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+                if stream.write_all(answer.as_bytes()).is_err() {
                     break;
                 }
                 number += 1;

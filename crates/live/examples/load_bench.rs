@@ -22,6 +22,10 @@ use std::time::Duration;
 use known_server::{Script, Usage, percentile, plan, start};
 use live::load::{self, Figures, HttpVersion, Plan, Schedule, Slo};
 
+const WORDS_ARE_TOKENS: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+    "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
+    "model":{"type":"WordLevel","vocab":{"[UNK]":0,"tok":1},"unk_token":"[UNK]"}}"#;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -47,6 +51,12 @@ fn main() {
     }
     println!("flood, over HTTP/2");
     row(HttpVersion::Http2, 64, 2000, flood(), Duration::ZERO);
+    println!("flood, counted with a tokenizer in which a word is a token");
+    let path = std::env::temp_dir().join(format!("inferoscope-bench-{}.json", std::process::id()));
+    std::fs::write(&path, WORDS_ARE_TOKENS).unwrap();
+    let tokenizer = Some(load::Tokenizer::read(&path).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    counted_row(tokenizer, HttpVersion::Http1, 64, 2000, flood(), Duration::ZERO);
 }
 
 fn paced() -> Script {
@@ -75,10 +85,14 @@ fn serve(script: Script) {
 }
 
 fn row(http: HttpVersion, streams: u32, requests: u32, script: Script, ramp: Duration) {
+    counted_row(None, http, streams, requests, script, ramp);
+}
+
+fn counted_row(tokenizer: Option<load::Tokenizer>, http: HttpVersion, streams: u32, requests: u32, script: Script, ramp: Duration) {
     let (address, truth) = if http == HttpVersion::Http2 { known_http2::start(script) } else { start(script) };
     let server = live::Address::base(&format!("http://{address}")).unwrap();
     let schedule = Schedule::Closed { users: streams, think: Duration::ZERO, ramp };
-    let plan = Plan { http, most_in_flight: streams, ..plan(server, requests as usize, 1.0, [32, 64], schedule) };
+    let plan = Plan { http, tokenizer, most_in_flight: streams, ..plan(server, requests as usize, 1.0, [32, 64], schedule) };
     let run = load::run(&plan, &Arc::new(AtomicBool::new(false)), &|_| {}).unwrap();
     let figures = Figures::of(&run.attempts, Slo::default());
     let truth = truth.lock().unwrap();

@@ -181,9 +181,8 @@ impl Fetch {
     }
 
     async fn get_if(&self, is_read: fn(StatusCode) -> bool, kept: &mut Kept) -> Result<(StatusCode, Vec<u8>), FetchError> {
-        let start = Instant::now();
-        let deadline = start + self.total_timeout;
-        let (mut connection, mut response) = self.ask(start, deadline, kept).await?;
+        let deadline = Instant::now() + self.total_timeout;
+        let (mut connection, mut response) = self.ask(deadline, kept).await?;
         self.check_status(&response, is_read)?;
         let status = response.status();
         let is_gzip = self.is_gzip(response.headers())?;
@@ -193,7 +192,7 @@ impl Fetch {
     }
 
     /// Sends the request. A kept connection that the server closed meanwhile is no failure: it is asked on a new one.
-    async fn ask(&self, start: Instant, deadline: Instant, kept: &mut Kept) -> Result<(Connection, Response<Incoming>), FetchError> {
+    async fn ask(&self, deadline: Instant, kept: &mut Kept) -> Result<(Connection, Response<Incoming>), FetchError> {
         if let Some(mut connection) = kept.0.take()
             && connection.is_usable().await
         {
@@ -203,8 +202,9 @@ impl Fetch {
                 Err(error) => return Err(self.failed(error, "did not answer")),
             }
         }
-        let limit = self.connect_timeout.min(self.total_timeout).min(deadline - start);
-        let opened = Connection::open(&self.address, HttpVersion::Http1, Clock::start(), limit).await;
+        let limit = self.connect_timeout.min(self.total_timeout);
+        let left = limit.min(deadline.saturating_duration_since(Instant::now()));
+        let opened = Connection::open(&self.address, HttpVersion::Http1, Clock::start(), left).await;
         let mut connection = opened.map_err(|error| match error {
             ExchangeError::Timeout => FetchError::Timeout { address: self.address.clone(), stage: UNREACHED, limit },
             error => self.failed(error, UNREACHED),

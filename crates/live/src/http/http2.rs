@@ -1,7 +1,7 @@
 //! HTTP/2 driven by the task that waits for the answer, like HTTP/1.1: what hyper would spawn is kept here and polled.
 //!
 //! Left alone the connection would take everything the socket has before a frame is looked at, and earlier frames would get
-//! the stamp of the last read. The socket therefore lets one read through per turn ([`Stamps::let_through`]).
+//! the stamp of the last read. The socket therefore lets one read through per turn ([`Stamps::let_one_through`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +56,7 @@ impl Driver {
 
     /// One turn: writes what is to be written and reads at most once. Ready when the connection is over.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.stamps.let_through();
+        self.stamps.let_one_through();
         if self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(context).is_ready()) {
             self.connection = None;
         }
@@ -73,7 +73,7 @@ impl Driver {
 
     /// Whether the last turn read: nobody wakes us for what is left, the next turn reads on.
     pub(super) fn has_read(&self) -> bool {
-        self.stamps.is_let_through()
+        self.stamps.has_let_through()
     }
 }
 

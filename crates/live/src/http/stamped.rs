@@ -53,13 +53,13 @@ impl Stamps {
     }
 
     /// Lets one read through, and none after it until the next call: nobody is woken for those.
-    pub(super) fn let_through(&self) {
+    pub(super) fn let_one_through(&self) {
         self.is_gated.store(true, Ordering::Relaxed);
         self.is_shut.store(false, Ordering::Relaxed);
     }
 
     /// Whether the read that was let through was made.
-    pub(super) fn is_let_through(&self) -> bool {
+    pub(super) fn has_let_through(&self) -> bool {
         self.is_shut.load(Ordering::Relaxed)
     }
 
