@@ -31,12 +31,13 @@ const LEFT_BEHIND: Duration = Duration::from_secs(5);
 /// Bytes of the log's end that are looked at for an error.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// The guard: told on its input that the server ended, it goes; where its input ends before, so has this program, and the
-/// server is asked to end, and made to after half a minute. `$0` is the server's process group.
-const GUARD: &str = "read -r told && exit
-kill -s TERM -- \"-$0\"
-for second in $(seq 30); do kill -s 0 -- \"-$0\" || exit; sleep 1; done
-kill -s KILL -- \"-$0\"";
+/// The guard, which is there before the server: told its process group, and then that it ended, it goes; where its input
+/// ends before, so has this program, and the server is asked to end, and made to after half a minute.
+const GUARD: &str = "read -r group || exit
+read -r ended && exit
+kill -s TERM -- \"-$group\"
+for second in $(seq 30); do kill -s 0 -- \"-$group\" || exit; sleep 1; done
+kill -s KILL -- \"-$group\"";
 
 /// Process group of the server that runs; 0 for none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
@@ -105,7 +106,7 @@ pub enum LaunchError {
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
-    guard: Option<Child>,
+    guard: Guard,
     log: PathBuf,
 }
 
@@ -125,9 +126,11 @@ impl Launched {
         let mut command = Command::new(program);
         command.args(arguments).envs(launch.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        let mut guard = Guard::start();
         let child = command.spawn().map_err(|source| LaunchError::Start { program: program.clone(), source })?;
+        guard.tell(&child.id().to_string());
         GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
-        Ok(Self { guard: guard(child.id()).ok(), child, log: launch.log.clone() })
+        Ok(Self { guard, child, log: launch.log.clone() })
     }
 
     /// Id of its first process, and of its process group.
@@ -176,7 +179,7 @@ impl Launched {
         last_lines(&self.log, count).unwrap_or_default()
     }
 
-    /// Ends it and everything it started: asked first, made to after half a minute.
+    /// Ends it and its process group: asked first, made to after half a minute.
     pub fn end(mut self) {
         self.end_group();
     }
@@ -199,10 +202,7 @@ impl Launched {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         GROUP.store(0, Ordering::Relaxed);
-        if let Some(mut guard) = self.guard.take() {
-            let _ = guard.stdin.take().map(|mut told| told.write_all(b"ended\n"));
-            let _ = guard.wait();
-        }
+        self.guard.tell("ended");
     }
 }
 
@@ -212,11 +212,13 @@ impl Drop for Launched {
     }
 }
 
-/// Asks the server that runs, if one does, to end; whoever holds it still waits for that.
-pub fn ask_to_end() {
-    if let Some(group) = Pid::from_raw(GROUP.load(Ordering::Relaxed)) {
+/// Asks the server that runs to end; whoever holds it still waits for that. False where none runs.
+pub fn ask_to_end() -> bool {
+    let group = Pid::from_raw(GROUP.load(Ordering::Relaxed));
+    if let Some(group) = group {
         let _ = kill_process_group(group, Signal::TERM);
     }
+    group.is_some()
 }
 
 /// Ends the server that runs, if one does, at once.
@@ -226,12 +228,34 @@ pub fn end_now() {
     }
 }
 
-/// Starts the guard of a process group, in a group of its own: Ctrl-C is not for it. The end of its input that is held here is
-/// closed in whatever else this program starts.
-fn guard(group: u32) -> io::Result<Child> {
-    let mut command = Command::new("sh");
-    command.args(["-c", GUARD, &group.to_string()]).process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+/// The process of [`GUARD`]; none where there is no `sh`.
+#[derive(Debug)]
+struct Guard(Option<Child>);
+
+impl Guard {
+    /// Starts it, in a group of its own: Ctrl-C is not for it. The end of its input that is held here is closed in whatever
+    /// else this program starts.
+    fn start() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD]).process_group(0);
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok())
+    }
+
+    fn tell(&mut self, line: &str) {
+        if let Some(input) = self.0.as_mut().and_then(|guard| guard.stdin.as_mut()) {
+            let _ = writeln!(input, "{line}"); // a guard that was killed guards nothing
+        }
+    }
+}
+
+impl Drop for Guard {
+    /// One that knows no server, or that its server ended, goes by itself.
+    fn drop(&mut self) {
+        if let Some(mut guard) = self.0.take() {
+            drop(guard.stdin.take());
+            let _ = guard.wait();
+        }
+    }
 }
 
 /// Whether somebody listens at the address.

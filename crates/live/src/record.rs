@@ -76,6 +76,8 @@ pub struct Recorded {
     pub scrape_count: u64,
     /// Scrapes that failed.
     pub failed_count: u64,
+    /// Which failed last, and why.
+    pub last_failure: Option<String>,
     /// Pieces that were dropped, because the disk could not keep up.
     pub dropped_count: u64,
     /// Moments of the host.
@@ -198,8 +200,10 @@ fn near(plan: &RecordPlan, over: &AtomicBool, outbox: &Outbox) {
     let mut tails: Vec<tail::Tail> = plan.logs.iter().map(|path| tail::Tail::new(path)).collect();
     let started = Instant::now();
     let mut due = Duration::ZERO;
+    let mut is_found = false;
     while !over.load(Ordering::Relaxed) {
         outbox.put(outbox::Piece::Host { line: host.line() });
+        is_found |= host.sees_processes();
         for (log, tail) in tails.iter_mut().enumerate() {
             tail.poll(&mut |found| outbox.put(outbox::Piece::Log { log, found }));
         }
@@ -211,4 +215,12 @@ fn near(plan: &RecordPlan, over: &AtomicBool, outbox: &Outbox) {
     for (log, tail) in tails.iter_mut().enumerate() {
         tail.poll(&mut |found| outbox.put(outbox::Piece::Log { log, found }));
     }
+    let unfound = match &plan.processes {
+        _ if is_found => return,
+        Processes::None => return,
+        Processes::Id(id) => format!("no process with the id {id}"),
+        Processes::Named(name) => format!("no process whose name or first words hold `{name}`"),
+    };
+    let sentence = format!("{unfound} ran on this host meanwhile: neither its threads nor what it started were recorded");
+    outbox.put(outbox::Piece::Told { code: "processes", sentence });
 }

@@ -162,6 +162,9 @@ fn summary(told: &Recorded, path: &str) -> String {
         told.look_count,
         told.log_byte_count
     );
+    if let Some(failure) = &told.last_failure {
+        text.push_str(&format!("the last that failed: {}\n", clean::line(failure)));
+    }
     for note in &told.notes {
         text.push_str(&format!("{}\n", clean::line(note)));
     }

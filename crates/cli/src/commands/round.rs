@@ -142,16 +142,16 @@ fn make_folder(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first Ctrl-C asks the server to end, upon which the load ends; the second ends everything.
+/// The first Ctrl-C asks the server to end, upon which the load ends; the second ends everything, and so does the first where
+/// no server runs.
 fn listen_for_interrupts() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     live::on_interrupt(move |exit_code| {
-        if flag.swap(true, Ordering::Relaxed) {
+        if flag.swap(true, Ordering::Relaxed) || !live::ask_to_end() {
             live::end_now();
             std::process::exit(exit_code);
         }
-        live::ask_to_end();
     })
     .context("could not listen for interrupts")?;
     Ok(stop)
@@ -205,7 +205,7 @@ fn is_agreed(args: &Args, round: &Round, screen: &Screen) -> anyhow::Result<bool
     let mut stderr = std::io::stderr().lock();
     write!(stderr, "{shown}\nChange it, and measure again? [y/N] ")?;
     stderr.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("could not read the answer")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let mut answer = Vec::new();
+    std::io::stdin().lock().read_until(b'\n', &mut answer).context("could not read the answer")?;
+    Ok(matches!(answer.trim_ascii(), b"y" | b"Y" | b"yes"))
 }

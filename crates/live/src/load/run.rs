@@ -32,6 +32,8 @@ use crate::window::runtime;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the watcher is told.
 const SHOW_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a user of a closed loop waits who found no server: one that is gone is not hammered.
+const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 /// Requests made ahead of the users of a closed loop.
 const MADE_AHEAD: usize = 32;
 
@@ -298,7 +300,11 @@ impl Shared {
                 let mut set = JoinSet::new();
                 for user in 0..users {
                     let (shared, incoming) = (Rc::clone(&self), Rc::clone(&incoming));
-                    let from = start + ramp.mul_f64(f64::from(user) / f64::from(users.max(1)));
+                    let after = ramp.mul_f64(f64::from(user) / f64::from(users.max(1)));
+                    if self.plan.duration.is_some_and(|duration| after >= duration) {
+                        break;
+                    }
+                    let from = start + after;
                     set.spawn_local(async move {
                         tokio::time::sleep_until(from).await;
                         shared.one_user(&incoming, think, start).await;
@@ -332,15 +338,16 @@ impl Shared {
             if self.plan.duration.is_some_and(|duration| start.elapsed() >= duration) {
                 return;
             }
-            self.clone().attempt(job).await;
-            if !think.is_zero() {
-                tokio::time::sleep(think).await;
+            let ending = self.clone().attempt(job).await;
+            let pause = if ending == Ending::Connect { think.max(AFTER_REFUSAL) } else { think };
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
             }
         }
     }
 
-    /// One request, begun now.
-    async fn attempt(self: Rc<Self>, job: Job) {
+    /// One request, begun now. Returns how it ended.
+    async fn attempt(self: Rc<Self>, job: Job) -> Ending {
         let started_ns = self.clock.now_ns();
         let attempt = Attempt {
             index: job.index,
@@ -355,6 +362,7 @@ impl Shared {
         if let Err(error) = result {
             record.attempt.ending = error.into();
         }
+        record.attempt.ending
     }
 
     /// Sends the request on an idle connection or a new one. A connection that the server closed while it was idle is no

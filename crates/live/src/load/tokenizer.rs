@@ -4,6 +4,8 @@
 //! by a chat template or as its first token, is not in these counts. A file is read with care, as anybody may have made it:
 //! its size has a limit, and one that the library behind it does not survive is told as such.
 //!
+//! A file may ask for normalizing that makes texts grow without end; that is not limited, the file is the user's own.
+//!
 //! Left out: templates, and tokenizers that have no `tokenizer.json` (tiktoken, SentencePiece models).
 
 use std::fmt;
@@ -74,13 +76,16 @@ impl Tokenizer {
     /// See [`TokenizerError`].
     pub fn read(path: &Path) -> Result<Self, TokenizerError> {
         let failed = |source| TokenizerError::File { path: path.into(), source };
+        let content = |reason: String| TokenizerError::Content { path: path.into(), reason };
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(content("it is no file".into()));
+        }
         let mut bytes = Vec::new();
         File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(TokenizerError::TooLarge { path: path.into() });
         }
-        let content = |reason: String| TokenizerError::Content { path: path.into(), reason };
-        let read = catch_unwind(AssertUnwindSafe(|| parsed(&bytes).map(|tokenizer| (find_words(&tokenizer), tokenizer))));
+        let read = quietly(|| parsed(&bytes).map(|tokenizer| (find_words(&tokenizer), tokenizer)));
         let (found, tokenizer) = read.map_err(|_| content("it makes the reader fail".into()))?.map_err(content)?;
         let vocabulary = found.map_err(|found| TokenizerError::Words { path: path.into(), found })?;
         Ok(Self(Arc::new(Inner { path: path.into(), tokenizer, vocabulary })))
@@ -118,6 +123,15 @@ impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tokenizer({})", self.0.path.display())
     }
+}
+
+/// Runs what may panic, and says nothing of it: the error does.
+fn quietly<T>(work: impl FnOnce() -> T) -> std::thread::Result<T> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = catch_unwind(AssertUnwindSafe(work));
+    std::panic::set_hook(hook);
+    result
 }
 
 fn parsed(bytes: &[u8]) -> Result<tokenizers::Tokenizer, String> {

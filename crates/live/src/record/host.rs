@@ -30,6 +30,11 @@ impl Host {
         Self { wanted, members: Vec::new(), moment_count: 0, cgroup: None }
     }
 
+    /// Whether a process that is wanted was there at the last moment.
+    pub(super) fn sees_processes(&self) -> bool {
+        !self.members.is_empty()
+    }
+
     /// The moment that is now, with a line end.
     pub(super) fn line(&mut self) -> Vec<u8> {
         if self.moment_count.is_multiple_of(LOOK_PERIOD) {

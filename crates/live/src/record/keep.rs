@@ -109,6 +109,7 @@ impl Keeper {
             }
             Piece::Failure { target, t_ns, kind } => {
                 self.told.failed_count += 1;
+                self.told.last_failure = Some(format!("`{}`: {}", self.targets[target].name, sentence(kind)));
                 let capture = self.targets[target].fail(t_ns, kind);
                 capture.map_or(Ok(()), |capture| self.append(capture))
             }
