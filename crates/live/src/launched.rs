@@ -31,13 +31,15 @@ const LEFT_BEHIND: Duration = Duration::from_secs(5);
 /// Bytes of the log's end that are looked at for an error.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// The guard, which is there before the server: told its process group, and then that it ended, it goes; where its input
-/// ends before, so has this program, and the server is asked to end, and made to after half a minute.
-const GUARD: &str = "read -r group || exit
-read -r ended && exit
-kill -s TERM -- \"-$group\"
-for second in $(seq 30); do kill -s 0 -- \"-$group\" || exit; sleep 1; done
-kill -s KILL -- \"-$group\"";
+/// The guard leads the process group that the server is started in, so that there is no moment without it. Told the server's
+/// id, and then that it ended, it goes; where its input ends before, so has this program: it asks the group to end, and makes
+/// it when the server has ended, or after half a minute.
+const GUARD: &str = "trap '' TERM INT HUP
+read -r server && read -r ended && exit
+kill -s TERM 0
+for second in $(seq 30); do kill -s 0 \"$server\" || break; sleep 1; done
+sleep 5
+kill -s KILL 0";
 
 /// Process group of the server that runs; 0 for none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
@@ -107,6 +109,8 @@ pub enum LaunchError {
 pub struct Launched {
     child: Child,
     guard: Guard,
+    /// Its process group.
+    group: i32,
     log: PathBuf,
 }
 
@@ -125,15 +129,18 @@ impl Launched {
         let errors = log.try_clone().map_err(failed)?;
         let mut command = Command::new(program);
         command.args(arguments).envs(launch.environment.iter().cloned());
-        command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        command.stdin(Stdio::null()).stdout(log).stderr(errors);
         let mut guard = Guard::start();
+        let group = guard.0.as_ref().map_or(0, Child::id).cast_signed();
+        command.process_group(group);
         let child = command.spawn().map_err(|source| LaunchError::Start { program: program.clone(), source })?;
         guard.tell(&child.id().to_string());
-        GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
-        Ok(Self { guard, child, log: launch.log.clone() })
+        let group = if group == 0 { child.id().cast_signed() } else { group };
+        GROUP.store(group, Ordering::Relaxed);
+        Ok(Self { guard, child, group, log: launch.log.clone() })
     }
 
-    /// Id of its first process, and of its process group.
+    /// Id of its first process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -185,7 +192,7 @@ impl Launched {
     }
 
     fn end_group(&mut self) {
-        let Some(group) = Pid::from_raw(self.child.id().cast_signed()) else { return };
+        let Some(group) = Pid::from_raw(self.group) else { return };
         if GROUP.load(Ordering::Relaxed) != group.as_raw_pid() {
             return; // ended already
         }
@@ -195,6 +202,9 @@ impl Launched {
         while self.ended().is_none() && asked.elapsed() < PATIENCE {
             std::thread::sleep(LOOK_UP);
         }
+        if self.ended().is_some() {
+            self.guard.dismiss();
+        }
         let left = Instant::now();
         while test_kill_process_group(group).is_ok() && left.elapsed() < LEFT_BEHIND && self.ended().is_some() {
             std::thread::sleep(LOOK_UP);
@@ -202,7 +212,7 @@ impl Launched {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         GROUP.store(0, Ordering::Relaxed);
-        self.guard.tell("ended");
+        self.guard.dismiss();
     }
 }
 
@@ -246,15 +256,20 @@ impl Guard {
             let _ = writeln!(input, "{line}"); // a guard that was killed guards nothing
         }
     }
-}
 
-impl Drop for Guard {
-    /// One that knows no server, or that its server ended, goes by itself.
-    fn drop(&mut self) {
+    /// Lets it go: nothing is left to guard.
+    fn dismiss(&mut self) {
+        self.tell("none\nended");
         if let Some(mut guard) = self.0.take() {
             drop(guard.stdin.take());
             let _ = guard.wait();
         }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.dismiss();
     }
 }
 
