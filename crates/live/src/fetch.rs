@@ -7,14 +7,14 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, HOST, HeaderMap, LOCATION, USER_AGENT};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, LOCATION};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::clock::Clock;
-use crate::http::{Connection, ExchangeError, HttpVersion};
+use crate::http::{self, Connection, ExchangeError, HttpVersion};
 
 /// Most room made for a body before it came.
 const MAX_EXPECTED_BYTES: u64 = 1 << 20;
@@ -226,18 +226,11 @@ impl Fetch {
     }
 
     fn request(&self) -> Request<Full<Bytes>> {
-        let mut request = Request::builder()
-            .method(if self.posts { Method::POST } else { Method::GET })
-            .uri(self.address.path_and_query())
-            .header(HOST, self.address.authority())
-            .header(USER_AGENT, concat!("inferoscope/", env!("CARGO_PKG_VERSION")))
-            .header(ACCEPT, "text/plain;version=0.0.4, */*;q=0.1");
+        let method = if self.posts { Method::POST } else { Method::GET };
+        let mut request = http::request(method, &self.address, self.authorization.as_ref());
+        request = request.header(ACCEPT, "text/plain;version=0.0.4, */*;q=0.1");
         if self.accepts_gzip {
             request = request.header(ACCEPT_ENCODING, "gzip");
-        }
-        let stated = self.authorization.as_ref().map(|stated| stated.header().to_string());
-        if let Some(authorization) = stated.or_else(|| self.address.authorization()) {
-            request = request.header(AUTHORIZATION, authorization);
         }
         request.body(Full::default()).expect("an address that parsed makes a valid request")
     }

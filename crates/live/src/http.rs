@@ -9,7 +9,14 @@ mod http2;
 pub(crate) mod stamped;
 pub(crate) mod wire;
 
+use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
+use hyper::http::request::Builder;
+use hyper::{Method, Request};
+
 pub(crate) use exchange::{Connection, ExchangeError};
+
+use crate::address::Address;
+use crate::authorization::Authorization;
 
 /// What is spoken on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,4 +26,17 @@ pub enum HttpVersion {
     Http1,
     /// HTTP/2: agreed upon in the TLS handshake (ALPN), and taken for granted without TLS.
     Http2,
+}
+
+/// The beginning of every request: what is asked for, of whom, and who asks: as stated, else as the address says.
+pub(crate) fn request(method: Method, address: &Address, stated: Option<&Authorization>) -> Builder {
+    let request = Request::builder()
+        .method(method)
+        .uri(address.path_and_query())
+        .header(HOST, address.authority())
+        .header(USER_AGENT, concat!("inferoscope/", env!("CARGO_PKG_VERSION")));
+    match stated.map(|stated| stated.header().to_string()).or_else(|| address.authorization()) {
+        Some(authorization) => request.header(AUTHORIZATION, authorization),
+        None => request,
+    }
 }

@@ -212,7 +212,6 @@ impl Launched {
         let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
         GROUP.store(0, Ordering::Relaxed);
-        self.guard.dismiss();
     }
 }
 

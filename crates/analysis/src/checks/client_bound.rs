@@ -1,10 +1,10 @@
 //! The load generator, not the server, is slow.
 
+use model::client::FULL_CORE;
+
 use crate::advice::Advice;
 use crate::check::{Answer, Found, Missing, check, clear, figure};
 use crate::claims::{Basis, Claim, Extent};
-use model::client::FULL_CORE;
-
 use crate::client_health::{COVERS, ClientHealth, LATE_STAMPS};
 use crate::contract::{Direction, Evidence, Quantity};
 use crate::evidence::Evidence as Arm;

@@ -16,8 +16,8 @@ use crate::{destination, out, quantity};
 /// Record a running system into a capture
 ///
 /// Reads /metrics of engines and exporters, follows logs, and samples the engine's processes, their Python threads and the
-/// NVIDIA GPUs beside them, until Ctrl-C or --for. About once a second a segment of the capture is closed and synced to the disk: a kill loses the last second, diagnose and watch read
-/// the capture while it grows.
+/// NVIDIA GPUs beside them, until Ctrl-C or --for. About once a second a segment of the capture is closed and synced to the
+/// disk: a kill loses the last second, diagnose and watch read the capture while it grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 recorded, 2 could not run, or ended early because it could not be written")]
 pub(crate) struct Args {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::Request;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+use hyper::{Method, Request};
 use simulate::Workload;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::task::{JoinSet, LocalSet};
@@ -25,7 +25,7 @@ use super::tokenizer::Tokenizer;
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::clock::Clock;
-use crate::http::{Connection, ExchangeError, HttpVersion};
+use crate::http::{self, Connection, ExchangeError, HttpVersion};
 use crate::window::runtime;
 
 /// Longest wait for a connection.
@@ -402,15 +402,8 @@ impl Shared {
         let plan = &self.plan;
         let accept = if plan.is_streamed { "text/event-stream" } else { "application/json" };
         let address = plan.server.at(plan.api.path());
-        let mut request = Request::post(address.path_and_query())
-            .header(HOST, address.authority())
-            .header(USER_AGENT, concat!("inferoscope/", env!("CARGO_PKG_VERSION")))
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, accept);
-        let stated = plan.authorization.as_ref().map(|stated| stated.header().to_string());
-        if let Some(authorization) = stated.or_else(|| plan.server.authorization()) {
-            request = request.header(AUTHORIZATION, authorization);
-        }
+        let request = http::request(Method::POST, &address, plan.authorization.as_ref());
+        let request = request.header(CONTENT_TYPE, "application/json").header(ACCEPT, accept);
         request.body(Full::new(body)).expect("an address that parsed makes a valid request")
     }
 

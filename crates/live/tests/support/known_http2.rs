@@ -14,30 +14,17 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpListener;
 use tokio::time::{Sleep, sleep_until};
 
-use crate::known_server::{Script, Truth, body, end, role};
+use crate::known_server::{Script, Truth, accept_all, body, end, role};
 
 /// Starts the server on a free port of this machine.
 pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
-    let truth = Arc::new(Mutex::new(Truth::default()));
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let (address, shared) = (listener.local_addr().unwrap(), Arc::clone(&truth));
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let listener = TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let _ = stream.set_nodelay(true);
-                let (script, truth) = (script.clone(), Arc::clone(&shared));
-                let answer = service_fn(move |request| answer(request, script.clone(), Arc::clone(&truth)));
-                tokio::spawn(http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer));
-            }
-        });
-    });
-    (address, truth)
+    accept_all(move |stream, truth| {
+        let script = script.clone();
+        let answer = service_fn(move |request| answer(request, script.clone(), Arc::clone(&truth)));
+        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer)
+    })
 }
 
 async fn answer(request: Request<Incoming>, script: Script, truth: Arc<Mutex<Truth>>) -> Result<Response<Answer>, hyper::Error> {

@@ -132,6 +132,14 @@ pub(crate) fn plan(server: Address, count: usize, per_s: f64, [prompt, output]: 
 
 /// Starts the server on a free port of this machine.
 pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
+    accept_all(move |stream, truth| serve(stream, script.clone(), truth))
+}
+
+/// Serves each connection with a task of `serve`'s, all on one thread.
+pub(crate) fn accept_all<F>(mut serve: impl FnMut(TcpStream, Arc<Mutex<Truth>>) -> F + Send + 'static) -> (SocketAddr, Arc<Mutex<Truth>>)
+where
+    F: Future<Output: Send> + Send + 'static,
+{
     let truth = Arc::new(Mutex::new(Truth::default()));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -143,7 +151,7 @@ pub(crate) fn start(script: Script) -> (SocketAddr, Arc<Mutex<Truth>>) {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve(stream, script.clone(), Arc::clone(&shared)));
+                tokio::spawn(serve(stream, Arc::clone(&shared)));
             }
         });
     });

@@ -9,6 +9,9 @@ use crate::words::{digits, percent, seconds};
 /// their own API process (attribution, section 0.6).
 const STARVED: f64 = 0.2;
 
+/// Share of the time waiting for the interpreter lock from which that is what a serving process waits for.
+const LOCKED: f64 = 0.1;
+
 /// What long gaps hold at least this much more often than usual ones is no chance.
 const MORE_OFTEN: f64 = 2.0;
 /// And at least this share of the long ones, or it explains few of them.
@@ -57,9 +60,9 @@ question!(
         let throttled = total(s, "host.cpu_throttled")
             .or_else(|| super::read::host(s.evidence, "host.cpu_throttled").map(crate::evidence::Series::growth).reduce(f64::max));
         let lock = level(s, "proc.gil_wait");
-        let of_lock = |lock: f64| Asked::yes_no(lock >= 0.1, format!("{} of the time waiting for the interpreter lock", percent(lock)));
+        let of_lock = |lock: f64| Asked::yes_no(lock >= LOCKED, format!("{} of the time waiting for the interpreter lock", percent(lock)));
         match (waited, throttled, lock) {
-            (.., Some(lock)) if lock >= 0.1 => of_lock(lock),
+            (.., Some(lock)) if lock >= LOCKED => of_lock(lock),
             (Some((wait, run)), ..) if run > 0.0 => {
                 Asked::yes_no(wait >= STARVED * (wait + run), format!("{} s waiting per second it ran", digits(wait / run)))
             }
